@@ -1,7 +1,7 @@
 //! Callers that lead while the leader's thread sleeps. What leader and worker hand each other.
 
 use crate::explore::Model;
-use crate::stage::{joined, opened, reopened_as, said, spawned, submitted, wound_up};
+use crate::stage::{joined, opened, reopened_as, spawned, submitted, wound_up};
 use loom::future::block_on;
 use sessionlog::testing::rig::{Rig, Setup};
 use sessionlog::{Durability, Error, Reply, StoreHandle};
@@ -20,12 +20,6 @@ pub(crate) const MODELS: &[Model] = &[
         runs: &[what_has_to_be_synced_is_whoever_leads],
     },
     Model {
-        name: "lead_settle",
-        bound: 2,
-        at_least: 1_000,
-        runs: &[what_is_synced_is_settled_whoever_leads],
-    },
-    Model {
         name: "lead_sleep",
         bound: 3,
         at_least: 40,
@@ -39,12 +33,6 @@ pub(crate) const MODELS: &[Model] = &[
             a_store_that_closes_answers_who_queued,
             a_store_that_closes_answers_who_left_its_thread_nothing_to_write,
         ],
-    },
-    Model {
-        name: "lead_beside",
-        bound: 2,
-        at_least: 1_000,
-        runs: &[what_is_written_beside_a_sync_is_not_taken_for_synced],
     },
 ];
 
@@ -62,64 +50,6 @@ fn what_has_to_be_synced_is_whoever_leads() {
         ..Setup::default()
     };
     two_callers(&setup, Durability::Buffered);
-}
-
-/// The committer syncs what was written while a caller writes more in its place: the
-/// watermark says nothing of that, and what is written then is not left to nobody.
-fn what_is_written_beside_a_sync_is_not_taken_for_synced() {
-    let setup = Setup {
-        buffered: true,
-        ..Setup::default()
-    };
-    let (storage, mut rig) = opened(&setup);
-    let start = rig.control.synced();
-    for key in ["a", "b"] {
-        rig.carry_out(rig.handle.add_message(key, "user", "0"));
-    }
-    let Rig {
-        handle,
-        control,
-        worker,
-        leader,
-        supervisor,
-        ..
-    } = rig;
-    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
-    let other = spawned(move || {
-        block_on(handle.add_message("b", "user", "1")).expect("is accepted");
-    });
-    joined([other]);
-    let covered = control.synced() - start;
-    let kept = reopened_as(&storage, "b").len() as u64;
-    assert!(kept >= covered.saturating_sub(1), "covered and lost");
-    wound_up(&supervisor, parts);
-}
-
-/// Whoever leads settles: nobody waits for ever, and nothing is settled twice.
-fn what_is_synced_is_settled_whoever_leads() {
-    let (_storage, mut rig) = opened(&Setup::default());
-    rig.carry_out(rig.handle.add_message("a", "user", "0"));
-    let Rig {
-        handle,
-        control,
-        worker,
-        leader,
-        supervisor,
-        ..
-    } = rig;
-    let first = submitted(handle.add_message("a", "user", "1"));
-    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
-    handle
-        .add_message("a", "user", "2")
-        .wait()
-        .expect("is accepted");
-    block_on(first).expect("is accepted");
-    let seen = control.moment("a").expect("is loaded");
-    assert_eq!(
-        (said(&seen), seen.count),
-        (vec!["0".into(), "1".into(), "2".into()], 3)
-    );
-    wound_up(&supervisor, parts);
 }
 
 /// The leader settles while the worker's thread falls asleep: the thread hears of the lines

@@ -9,12 +9,6 @@ use sessionlog::{Error, Result};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
-        name: "limits_order",
-        bound: 2,
-        at_least: 40_000,
-        runs: &[what_one_submits_in_turn_keeps_its_order],
-    },
-    Model {
         name: "limits_room",
         bound: 1,
         at_least: 1_000,
@@ -29,12 +23,6 @@ pub(crate) const MODELS: &[Model] = &[
             what_was_held_back_builds_on_no_refused_line,
         ],
     },
-    Model {
-        name: "limits_buffered",
-        bound: 2,
-        at_least: 5_000,
-        runs: &[a_flush_covers_what_was_only_written],
-    },
 ];
 
 fn small() -> Setup {
@@ -42,32 +30,6 @@ fn small() -> Setup {
         small_limits: true,
         ..Setup::default()
     }
-}
-
-/// Two commands are queued and more than are taken in at a time when the third is
-/// submitted: whoever takes them in, they stay in the order in which they were submitted.
-fn what_one_submits_in_turn_keeps_its_order() {
-    let (storage, mut rig) = opened(&small());
-    rig.carry_out(rig.handle.add_message("a", "user", "0"));
-    let Rig {
-        handle,
-        control,
-        worker,
-        leader,
-        supervisor,
-        ..
-    } = rig;
-    let add = |text| begun(handle.add_message("a", "user", text));
-    let [first, second] = ["1", "2"].map(add);
-    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
-    let third = add("3");
-    for reply in [first, second, third] {
-        reply().expect("is accepted");
-    }
-    let seen = said(&control.moment("a").expect("is loaded"));
-    assert_eq!(seen, ["0", "1", "2", "3"]);
-    wound_up(&supervisor, parts);
-    assert_eq!(reopened(&storage), ["0", "1", "2", "3"]);
 }
 
 /// A reply that is submitted; its answer may be there already.
@@ -177,37 +139,4 @@ fn what_was_held_back_builds_on_no_refused_line() {
     assert_eq!(seen, accepted);
     wound_up(&supervisor, parts);
     assert_eq!(reopened(&storage), accepted);
-}
-
-/// Buffered appends are answered when they are written; a flush after that answer has
-/// them synced, and what comes meanwhile hides none of them.
-fn a_flush_covers_what_was_only_written() {
-    let setup = Setup {
-        buffered: true,
-        small_segments: true,
-        ..Setup::default()
-    };
-    let (storage, mut rig) = opened(&setup);
-    rig.carry_out(rig.handle.add_message("a", "user", "0"));
-    let Rig {
-        handle,
-        control,
-        worker,
-        leader,
-        mut supervisor,
-        ..
-    } = rig;
-    let parts = [spawned(|| worker.run()), spawned(|| leader.run())];
-    handle
-        .add_message("a", "user", "1")
-        .wait()
-        .expect("is accepted");
-    let later = begun(handle.add_message("a", "user", "2"));
-    let flushed = control.start_flush();
-    supervisor.serve();
-    assert!(matches!(flushed.wait(), Some(Ok(()))), "did not flush");
-    let kept = reopened(&storage);
-    assert_eq!(kept[..2], ["0", "1"], "flushed and lost");
-    later().expect("is accepted");
-    wound_up(&supervisor, parts);
 }

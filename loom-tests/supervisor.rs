@@ -1,19 +1,13 @@
 //! The supervisor on its own thread, and several background threads on one queue.
 
 use crate::explore::Model;
-use crate::stage::{joined, opened, reopened, said, segments, spawned, submitted, wound_up};
+use crate::stage::{joined, opened, said, spawned, submitted};
 use loom::future::block_on;
 use sessionlog::testing::disk_model::{Fault, Repeat};
 use sessionlog::testing::rig::{Rig, Setup};
 use sessionlog::{Error, Reply, Result, StoreHandle};
 
 pub(crate) const MODELS: &[Model] = &[
-    Model {
-        name: "supervisor_full",
-        bound: 1,
-        at_least: 10_000,
-        runs: &[a_full_segment_starts_a_flush],
-    },
     Model {
         name: "supervisor_alarm",
         bound: 2,
@@ -26,51 +20,7 @@ pub(crate) const MODELS: &[Model] = &[
         at_least: 5_000,
         runs: &[every_job_is_done_by_one_thread],
     },
-    Model {
-        name: "supervisor_clear",
-        bound: 2,
-        at_least: 25_000,
-        runs: &[a_clear_beside_a_compaction_keeps_the_history_in_a_backup],
-    },
 ];
-
-/// A segment is full when the supervisor's loop begins, and an append comes meanwhile: it
-/// flushes, and gives up nothing that is needed.
-fn a_full_segment_starts_a_flush() {
-    let setup = Setup {
-        small_segments: true,
-        tiny_budget: true,
-        ..Setup::default()
-    };
-    let (storage, mut rig) = opened(&setup);
-    for text in ["0", "1"] {
-        rig.carry_out(rig.handle.add_message("a", "user", text));
-    }
-    let Rig {
-        handle,
-        control,
-        worker,
-        leader,
-        supervisor,
-        ..
-    } = rig;
-    let parts = [
-        spawned(|| worker.run()),
-        spawned(|| leader.run()),
-        spawned(|| supervisor.run()),
-    ];
-    let added = handle.add_message("a", "user", "2").wait();
-    added.expect("is accepted");
-    while control.stats().flushes == 0 {
-        loom::thread::yield_now();
-    }
-    assert_eq!(reopened(&storage), ["0", "1", "2"], "answered and lost");
-    loom::stop_exploring();
-    control.close().expect("closes in order");
-    joined(parts);
-    assert_eq!(segments(&storage), 0, "closed and left a journal");
-    assert_eq!(reopened(&storage), ["0", "1", "2"], "closed and lost");
-}
 
 /// The disk fails, for an append first, while the supervisor flushes: who asked for the
 /// flush is told, and the store can still be closed.
@@ -166,37 +116,4 @@ fn every_job_is_done_by_one_thread() {
         assert_eq!((said(&seen), seen.skip), (vec!["1".into()], 0));
     }
     assert_eq!(rig.control.stats().compactions, 3);
-}
-
-/// A session is cleared while it is compacted: nothing of it is left but the backup, and
-/// both callers are told.
-fn a_clear_beside_a_compaction_keeps_the_history_in_a_backup() {
-    let (storage, mut rig) = opened(&Setup {
-        manual_compaction: true,
-        ..Setup::default()
-    });
-    for text in ["0", "1"] {
-        rig.carry_out(rig.handle.add_message("a", "user", text));
-    }
-    rig.carry_out(rig.handle.truncate_history("a", 1));
-    let Rig {
-        handle,
-        worker,
-        leader,
-        background,
-        supervisor,
-        ..
-    } = rig;
-    let compacted = submitted(handle.compact("a"));
-    let parts = [
-        spawned(|| worker.run()),
-        spawned(|| leader.run()),
-        spawned(|| background.run()),
-    ];
-    handle.context("a").clear().wait().expect("is carried out");
-    block_on(compacted).expect("is carried out");
-    let backups = handle.list_backups("a").wait().expect("are listed");
-    assert_eq!(backups.len(), 1);
-    wound_up(&supervisor, parts);
-    assert_eq!(reopened(&storage), [""; 0]);
 }

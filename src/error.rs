@@ -333,6 +333,13 @@ impl Error {
         }
     }
 
+    /// A deleted session was to be written to.
+    pub(crate) fn deleted_key() -> Self {
+        Self::InvalidKey {
+            reason: "it is that of a deleted session",
+        }
+    }
+
     /// A session was to be renamed to the key that it has.
     pub(crate) fn own_key() -> Self {
         Self::InvalidKey {

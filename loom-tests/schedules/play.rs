@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sessionlog::testing::disk_model::{Fault, Image, MemoryStorage, Repeat, SyncFault};
 use sessionlog::testing::running::{Make, Running, passes, read_only, reset, rest};
-use sessionlog::{Durability, StoreOptions};
+use sessionlog::{Durability, StoreHandle, StoreOptions};
 use shuttle::future::block_on;
 use shuttle::thread::{JoinHandle, spawn};
 
@@ -20,6 +20,9 @@ use crate::trouble::{Kind, Trouble};
 /// Sessions that PicoClaw writes, and kimi-cli; two of each have one file name.
 const PICOCLAW: [&str; 2] = ["chat:1", "chat_1"];
 const KIMI: [&str; 2] = ["kimi:1", "kimi_1"];
+
+/// What was kept of the catalog.
+const CATALOG: &str = "/sessions/.sessionlog/catalog";
 
 /// Half seconds that an idle store has until its files are complete.
 const PATIENCE: usize = 50;
@@ -229,6 +232,21 @@ fn check_idle(storage: &MemoryStorage, sessions: &[(String, Arc<States>)]) {
     panic!("idle, and its files lack something");
 }
 
+/// All sessions, each with aliases, summary, visible lines and numbers of backups.
+fn listed(handle: &StoreHandle) -> Vec<String> {
+    let keys = block_on(handle.list_sessions()).expect("is readable");
+    let exact = handle.exact_keys();
+    let all = keys.into_iter().map(|key| {
+        let meta = block_on(exact.session_meta(&key)).expect("is readable");
+        let backups = block_on(exact.list_backups(&key)).expect("is readable");
+        let numbers: Vec<u64> = backups.iter().map(|backup| backup.number).collect();
+        let (aliases, summary) = (meta.aliases, meta.summary);
+        let visible = meta.count - meta.skip;
+        format!("{key}: {visible} lines, {summary:?}, {aliases:?}, backups {numbers:?}")
+    });
+    all.collect()
+}
+
 /// What the files hold once nothing runs.
 struct End {
     storage: MemoryStorage,
@@ -264,34 +282,37 @@ impl End {
         );
     }
 
-    /// Who opens the store again for writing finds what a reader does.
+    /// Who opens the store again for writing finds what a reader does, takes nothing for damage,
+    /// and leaves it to the next: with what was kept of the catalog, and without.
     fn check_recovery(
         &self,
         sessions: &[(String, Arc<States>)],
         options: &StoreOptions,
         make: Make,
     ) {
-        let disk = || Arc::new(self.storage.image(Image::AllKept));
-        let reader = read_only(disk()).expect("opens after a crash");
-        let store = Running::open(disk(), options, make).expect("opens again");
+        let disk = self.storage.image(Image::AllKept);
+        let open = || Running::open(Arc::new(disk.clone()), options, make).expect("opens again");
+        let reader = read_only(Arc::new(self.storage.image(Image::AllKept)));
+        let seen = listed(&reader.expect("opens after a crash"));
+        let store = open();
         for key in sessions.iter().map(|(key, _)| key.as_str()).chain([SHARED]) {
             let found = block_on(store.handle.history(key)).expect("is readable");
             assert_eq!(texts(&found), self.left(key), "{key}");
         }
-        let [listed, seen] = [&store.handle, &reader]
-            .map(|handle| block_on(handle.list_sessions()).expect("is readable"));
-        assert_eq!(listed, seen, "listed");
-        for key in &listed {
-            let [found, seen] = [&store.handle, &reader].map(|handle| {
-                let meta = block_on(handle.session_meta(key)).expect("is readable");
-                let backups = block_on(handle.list_backups(key)).expect("is readable");
-                let numbers: Vec<_> = backups.iter().map(|backup| backup.number).collect();
-                let visible = meta.count - meta.skip;
-                (meta.aliases, meta.summary, visible, numbers)
-            });
-            assert_eq!(found, seen, "{key}");
-        }
+        assert_eq!(listed(&store.handle), seen);
         store.close().expect("closes in order");
+        let names: Vec<String> = disk.dump().into_keys().collect();
+        let aside = names.iter().find(|name| name.contains("/quarantine/"));
+        assert_eq!(aside, None, "taken for damage");
+        for is_kept in [true, false] {
+            if !is_kept {
+                // Too many aliases of several sessions, and it is not kept.
+                let _ = disk.remove_foreign(CATALOG);
+            }
+            let again = open();
+            assert_eq!(listed(&again.handle), seen, "catalog kept: {is_kept}");
+            again.close().expect("closes in order");
+        }
     }
 
     fn left(&self, key: &str) -> Texts {

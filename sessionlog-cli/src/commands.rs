@@ -21,6 +21,7 @@ pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod stat;
+pub(crate) mod tag;
 pub(crate) mod tail;
 pub(crate) mod top;
 pub(crate) mod verify;

@@ -24,6 +24,12 @@ pub(crate) struct Select {
     /// Conversations in one chat, by its id on the platform
     #[arg(long, value_name = "ID")]
     chat: Option<String>,
+    /// Those with this label; repeated, those with all
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<String>,
+    /// Those that are pinned
+    #[arg(long)]
+    pinned: bool,
 }
 
 impl Select {
@@ -35,10 +41,11 @@ impl Select {
             channel,
             person,
             chat,
+            label,
+            pinned,
         } = self;
-        [prefix, agent, channel, person, chat]
-            .into_iter()
-            .all(Option::is_none)
+        let texts = [prefix, agent, channel, person, chat];
+        texts.into_iter().all(Option::is_none) && label.is_empty() && !pinned
     }
 
     /// The query that finds them.
@@ -52,6 +59,12 @@ impl Select {
         }
         if let Some(channel) = &self.channel {
             query = query.channel(channel);
+        }
+        for label in &self.label {
+            query = query.label(label);
+        }
+        if self.pinned {
+            query = query.pinned();
         }
         let on = |id: &String| {
             let whose = Whose::new(id);

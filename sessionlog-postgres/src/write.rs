@@ -85,12 +85,26 @@ impl PostgresStore {
     /// Appends, replaces the summary, title, labels and pin, hides old messages and records the
     /// token count, as far as the [`Update`](sessionlog::Update) says so, in one transaction; the
     /// version that the session is at then. Versions hold across processes and reopening.
+    /// [`Update::replace`](sessionlog::Update::replace) goes with an expected version alone.
     ///
     /// # Errors
-    /// [`Error::VersionConflict`], [`Error::PositionNotFound`], and those of
-    /// [`append_all`](Self::append_all).
+    /// [`Error::VersionConflict`], [`Error::PositionNotFound`], [`Error::Unsupported`], and those
+    /// of [`append_all`](Self::append_all).
     pub fn update(&self, key: &str, update: sessionlog::Update) -> Reply<Version> {
         let (this, parts) = (self.clone(), update.into_parts());
+        if parts.replaces {
+            let is_alone = parts.summary.is_none()
+                && parts.tokens.is_none()
+                && parts.after.is_none()
+                && TagChange::new(parts.title, parts.labels, parts.pinned).is_empty();
+            if !is_alone {
+                return Reply::ready(Err(Error::Unsupported {
+                    verb: "to replace a history and change something else at once",
+                }));
+            }
+            let replaced = self.replace(key, parts.messages, parts.expect);
+            return map(replaced, |outcome| Ok(outcome.version()));
+        }
         let limit = self.inner.shared.options.max_line;
         let written = self.write(key, move || {
             if let Some(summary) = &parts.summary {

@@ -60,7 +60,7 @@ pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<StoreOptions> {
             "durability" => options.durability(durability(&value.extract::<String>()?)?),
             "auto_compact" => options.auto_compact(value.extract()?),
             "archive" => options.archive(value.extract()?),
-            "keep_deleted" => options.keep_deleted(span(value.extract()?)?),
+            "trash" => options.trash(span(value.extract()?)?),
             "sync_in_poll" => options.sync_in_poll(value.extract()?),
             "publish_stats" => options.publish_stats(value.extract()?),
             "allow_other_owner" => options.allow_other_owner(value.extract()?),

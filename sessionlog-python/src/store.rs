@@ -195,12 +195,12 @@ impl Store {
 
     /// The key that it has.
     fn undelete(&self, key: &str) -> PyResult<Call> {
-        let reply = self.handle.get()?.undelete_session(key);
+        let reply = self.handle.get()?.undelete(key);
         Ok(self.write(Call::plain(reply)))
     }
 
     /// The keys that they had.
-    fn forget_deleted(&self, older_than: Option<f64>) -> PyResult<Call> {
+    fn empty_trash(&self, older_than: Option<f64>) -> PyResult<Call> {
         let mut policy = RetentionPolicy::new();
         if let Some(seconds) = older_than {
             policy = policy.deleted(arguments::span(seconds)?);
@@ -208,7 +208,7 @@ impl Store {
         let reply = self.handle.get()?.retention(policy).apply();
         Ok(self.write(Call::of(reply, |py, report| {
             let deleted = report.deleted.into_iter();
-            let deletions = deleted.filter_map(|gone| gone.session.deletion);
+            let deletions = deleted.filter_map(|gone| gone.session.deleted);
             let keys: Vec<String> = deletions.map(|deletion| deletion.key).collect();
             crate::call::plain(py, keys)
         })))

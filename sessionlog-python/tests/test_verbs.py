@@ -582,7 +582,7 @@ def test_arguments_of_a_wrong_kind_are_refused_in_words(face: Face) -> None:
 def test_a_deleted_session_comes_back(directory: Path) -> None:
     with (
         closing(asyncio.new_event_loop()) as loop,
-        sessionlog.open(directory / "kept", keep_deleted=timedelta(days=30)) as store,
+        sessionlog.open(directory / "kept", trash=timedelta(days=30)) as store,
     ):
         for face in (Face(store, None), Face(store.aio, loop)):
             face.append_once("chat:1", 7, user("older"))
@@ -590,18 +590,18 @@ def test_a_deleted_session_comes_back(directory: Path) -> None:
             assert not face.exists("chat:1")
             assert list(face.sessions()) == []
             (kept,) = face.sessions(deleted=True)
-            assert kept.deletion.key == "chat:1"
+            assert kept.deleted.key == "chat:1"
             assert texts(face.history(kept.key)) == ["older"]
             assert face.undelete("chat:1") == "chat:1"
             assert not face.append_once("chat:1", 7, user("older")).is_new
             with pytest.raises(errors.NotFound):
                 face.undelete("chat:1")
             face.delete("chat:1")
-            assert face.forget_deleted() == []
-            assert face.forget_deleted(timedelta()) == ["chat:1"]
+            assert face.empty_trash() == []
+            assert face.empty_trash(timedelta()) == ["chat:1"]
             assert list(face.sessions(deleted=True)) == []
         with pytest.raises(errors.InvalidInput, match="timedelta"):
-            store.forget_deleted(5)
+            store.empty_trash(5)
 
 
 def test_a_session_goes_on_under_another_key(face: Face) -> None:

@@ -26,7 +26,7 @@
 //!   noted under the lock that raises the number. Nobody is kept an answer for who left.
 //!   `mailbox_answer`, `mailbox_leaving`, `engine_append`.
 //! * Commands of a session keep their order. A shard of which something is held back for the
-//!   worker's thread has all that comes later held back. `limits_order`, `schedules`.
+//!   worker's thread has all that comes later held back. `schedules`.
 //!
 //! **Who leads** (`Leader`): its thread, or a caller in its place.
 //!
@@ -34,10 +34,10 @@
 //!   lock says; who finds somebody leading has rung before, and whoever led looks at the word once
 //!   more after giving the journal up. What has to be synced, or is too much, the thread is told
 //!   of. What is queued is taken in under the journal's lock, so that batches are written in their
-//!   order. `lead_callers`, `lead_levels`, `lead_settle`, `schedules`.
+//!   order. `lead_callers`, `lead_levels`, `schedules`.
 //! * *Caller beside the thread's sync* (`Aside`): the sync speaks of what was written
 //!   before it began, and only that is settled and watermarked. Meanwhile nobody else syncs or
-//!   goes on to another segment. `lead_beside`, `limits_buffered`.
+//!   goes on to another segment. `schedules`, and a unit test with a fault.
 //! * *Leader and the worker's thread* (`Seat`): both work on the shards under one lock, which
 //!   nobody holds who writes, syncs or waits. What may take files is the thread's: it is held back
 //!   or deferred, and the thread is told if it sleeps past it (`Worker::due` is the one measure of
@@ -45,11 +45,11 @@
 //!   `engine_append`.
 //! * Changes of a session settle in their order. One that is deferred has all later ones of its
 //!   session deferred, also those that are only shown (`Session::deferred`). `readers_truncate`,
-//!   `readers_swap`, `engine_flush`.
+//!   `readers_swap`.
 //! * Files are written without the seat (`Errand`). What is written is
 //!   decided under the seat, and what came of it noted under it; in between only what
 //!   touches no file is staged or settled, for the thread that alone touches files is the
-//!   one that writes. `readers_append`, `engine_flush`, `schedules`.
+//!   one that writes. `readers_append`, `schedules`.
 //! * What a panic left of a worker answers nobody: it is taken out of the seat under the
 //!   seat's lock, and the inboxes end after the alarm. `engine_panic`.
 //! * Closed and poisoned leave nobody waiting. Both are looked at under the lock under which the
@@ -60,8 +60,8 @@
 //! * *Leader to supervisor* (`Progress`): a checkpoint covers only what was settled, or deferred,
 //!   before the worker's thread was asked to flush; it sees to what is deferred first. The
 //!   watermark is raised (release) after that, and read (acquire) before the thread is asked.
-//!   `journal_watermark`, `journal_owes`, `engine_flush`,
-//!   `engine_segments`; of what was only written `limits_buffered`.
+//!   `journal_watermark`, `journal_owes`,
+//!   `engine_segments`.
 //! * *Leader to supervisor* (`active`): a commit that a flush does not cover calls for
 //!   another flush. Both sides swap (acquire, release): the flush clears the flag, then
 //!   reads the watermark; the commit raises the watermark, then the flag. If either
@@ -69,7 +69,7 @@
 //! * *Leader, background, supervisor* (`SegmentPool`): segments are used in the order
 //!   of their numbers, given up only when covered, and none is left at the end. One is
 //!   made at a time, decided under the lock; who waits for it is notified however the
-//!   making ends. `journal_pool`, `journal_retire`, `supervisor_full`.
+//!   making ends. `journal_pool`, `journal_retire`.
 //!
 //! **Readers and callers.**
 //!
@@ -99,14 +99,13 @@
 //!
 //! * *Shard to background* (`Job`, `Event::Done`): one result per job; a compaction is
 //!   neither doubled nor lost. The owner keeps `busy`, `pending` or `compaction` until
-//!   the result comes, and results come through its queue. `engine_compact`,
-//!   `supervisor_clear`, `schedules`.
+//!   the result comes, and results come through its queue. `schedules`.
 //! * *Background threads* (`LongJobs`): a job that has to wait is taken by who is done. Who
 //!   is done gives up its turn and looks for the next job under one lock.
 //!   `supervisor_jobs`.
 //! * *Shard to shard, promotion of an alias*: taken over once. The target's owner looks
 //!   whether there is something to lose, and holds its session until the new file is in.
-//!   `engine_promote`.
+//!   `schedules`.
 //! * *Shards to callers* (the catalog): an alias is found by whoever was told of it; a
 //!   file name has one owner; what is listed is found. What was found at open goes out of
 //!   its table once, under a lock, after it is entered among the others (release), and is
@@ -119,7 +118,7 @@
 //!   waits for a checkpoint is told as well, `supervisor_alarm`.
 //! * *Caller to the end of the store*: carried out, or told that it is closed; no journal
 //!   is left. Inboxes are closed and emptied, then what is in flight, flush,
-//!   checkpoint; only then is the leader ended. `engine_stop`, `lead_close`.
+//!   checkpoint; only then is the leader ended. `lead_close`.
 //!
 //! A panic in the worker is caught at its seat, and one of the leader where it leads, for both
 //! may be on a caller's thread. A panicking job is caught, and its owner is told as of any other

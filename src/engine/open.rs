@@ -176,7 +176,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
         counters,
         feed: Feed::default(),
         auto_compact: site.options.auto_compact,
-        keep_deleted: site.options.keep_deleted,
+        trash: site.options.trash,
         max_sidecar: site.options.max_sidecar_bytes(),
         versions: first_version(site.dir)?,
         temp_counter: AtomicU64::new(1),

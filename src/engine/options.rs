@@ -59,7 +59,7 @@ pub struct StoreOptions {
     pub(crate) open_timeout: Duration,
     pub(crate) once_ids: usize,
     pub(crate) archive: bool,
-    pub(crate) keep_deleted: Option<Duration>,
+    pub(crate) trash: Option<Duration>,
     pub(crate) sync_in_poll: bool,
     pub(crate) slow_commit: Duration,
     pub(crate) publish_stats: bool,
@@ -93,7 +93,7 @@ impl StoreOptions {
             open_timeout: Duration::ZERO,
             once_ids: 256,
             archive: false,
-            keep_deleted: None,
+            trash: None,
             sync_in_poll: false,
             slow_commit: Duration::from_secs(1),
             publish_stats: true,
@@ -133,12 +133,12 @@ impl StoreOptions {
         self
     }
 
-    /// Whether [`delete_session`](crate::StoreHandle::delete_session) keeps the session, and for
-    /// how long [retention](crate::StoreHandle::retention) leaves it there. Default: it is
-    /// gone at once.
+    /// Has [`delete_session`](crate::StoreHandle::delete_session) put sessions into the trash,
+    /// where [retention](crate::StoreHandle::retention) leaves them for so long. By default
+    /// there is no trash, and they are gone at once.
     #[must_use]
-    pub fn keep_deleted(mut self, time: Duration) -> Self {
-        self.keep_deleted = Some(time);
+    pub fn trash(mut self, time: Duration) -> Self {
+        self.trash = Some(time);
         self
     }
 

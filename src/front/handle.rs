@@ -175,15 +175,6 @@ impl StoreHandle {
     /// # Errors
     /// `ReadOnly`, `InvalidKey`, or why the store takes no commands.
     fn open_for(&self, key: &str) -> Result<&Arc<Engine>> {
-        if session_file::is_deleted_key(key) {
-            let reason = "it is that of a deleted session";
-            return Err(Error::InvalidKey { reason });
-        }
-        self.open_to_read(key)
-    }
-
-    /// The same, for one that may be a deleted session's.
-    fn open_to_read(&self, key: &str) -> Result<&Arc<Engine>> {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };

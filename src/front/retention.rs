@@ -37,7 +37,7 @@ pub enum RetentionReason {
     Count,
     /// Those that were updated later take all the room there is.
     Bytes,
-    /// It was deleted, and kept for long enough.
+    /// It was in the trash for long enough.
     Deleted,
 }
 
@@ -115,27 +115,28 @@ impl RetentionPolicy {
         self
     }
 
-    /// Forgets sessions that were [deleted](crate::StoreHandle::delete_session) longer ago than
-    /// this. Default: as long as the store [keeps](crate::StoreOptions::keep_deleted) them;
-    /// if it does not, or is open read-only, they stay.
+    /// Empties the [trash](crate::StoreHandle::delete_session) of sessions that were deleted
+    /// longer ago than this. Default: as long as the store's
+    /// [option](crate::StoreOptions::trash) says; without, or if the store is open read-only,
+    /// they stay. A database has no trash.
     pub fn deleted(mut self, age: Duration) -> Self {
         self.deleted = Some(age);
         self
     }
 
-    /// How long deleted sessions are kept.
-    pub(super) fn keeps_deleted(&self, default: Option<Duration>) -> Option<Duration> {
+    /// How long deleted sessions stay in the trash.
+    pub(super) fn trash(&self, default: Option<Duration>) -> Option<Duration> {
         self.deleted.or(default)
     }
 
-    /// Those of the deleted sessions that were kept for longer than that.
+    /// Those of the sessions in the trash that were there for longer than that.
     pub(super) fn judge_deleted(
         sessions: Vec<SessionInfo>,
         kept: Duration,
         now: OffsetDateTime,
     ) -> impl Iterator<Item = Expired> {
         let is_old = move |session: &SessionInfo| {
-            let deletion = session.deletion.as_ref();
+            let deletion = session.deleted.as_ref();
             let time = deletion.and_then(Deletion::time);
             time.is_some_and(|time| now - time > kept)
         };
@@ -149,7 +150,7 @@ impl RetentionPolicy {
     /// The sessions that the policy is about, and perhaps some more.
     pub(super) fn query(&self) -> SessionQuery {
         let mut query = self.among.clone().limit(usize::MAX);
-        query.after = None;
+        (query.after, query.deleted) = (None, false);
         query
     }
 

@@ -69,6 +69,7 @@ verbs! {
     checkpoints() -> Vec<CheckpointId>;
     compact() -> ();
     count() -> usize;
+    delete_for_good() -> ();
     delete_session() -> ();
     edit(position: Position, message: Message) -> Version;
     exists() -> bool;
@@ -96,7 +97,7 @@ verbs! {
     tail(n: usize) -> Vec<Message>;
     truncate_history(keep_last: usize) -> ();
     truncate_to(keep: Keep) -> ();
-    undelete_session() -> String;
+    undelete() -> String;
     update(update: Update) -> Version;
     window(budget: Budget) -> Window;
 }

@@ -173,9 +173,9 @@ impl SessionQuery {
         self
     }
 
-    /// Those that were [deleted](crate::StoreHandle::delete_session) and are kept, in place of
-    /// the others. They are looked for by what they were, and listed by name in the order of
-    /// their deletion.
+    /// Those in the [trash](crate::StoreHandle::delete_session), in place of the others. They are
+    /// looked for by what they were, and listed by name in the order of their deletion. A
+    /// database and a store in memory have none.
     pub fn deleted(mut self) -> Self {
         self.deleted = true;
         self
@@ -318,9 +318,13 @@ impl SessionQuery {
 
     /// Whether a session is looked for, as far as its sidecar says; a deleted one by what it was.
     pub(super) fn admits(&self, key: &str, meta: &Meta) -> bool {
-        if session_file::is_deleted_key(key) {
-            return self.admits(session_file::key_before(key), &meta.undeleted());
+        let is_deleted = session_file::is_deleted_key(key);
+        if is_deleted != self.deleted {
+            return false;
         }
+        let (was, own) = (meta.undeleted(), key);
+        let meta = &*was;
+        let key = if is_deleted { &*meta.text.key } else { own };
         let since = self.is_since(updated(meta));
         let tags = &meta.text.tags;
         let tagged = self.is_tagged(&tags.labels, tags.pinned);
@@ -380,9 +384,9 @@ pub struct SessionInfo {
     /// Whether it is pinned.
     #[serde(default)]
     pub pinned: bool,
-    /// Its deletion, if it was deleted and is kept.
+    /// Its deletion, if it is in the trash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deletion: Option<Deletion>,
+    pub deleted: Option<Deletion>,
 }
 
 /// When a session was deleted, and what it was called.
@@ -421,7 +425,7 @@ impl SessionInfo {
         let scope = meta.text.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
         let scope = scope.unwrap_or_default();
-        let deletion = session_file::deleted_at(key).map(|at| Deletion {
+        let deleted = session_file::deleted_at(key).map(|at| Deletion {
             key: was.key.clone(),
             at,
         });
@@ -436,11 +440,11 @@ impl SessionInfo {
             updated_at: meta.updated_at.to_string(),
             agent: scope.agent_id,
             channel: scope.channel,
-            aliases: was.aliases,
+            aliases: was.aliases.clone(),
             title: meta.text.tags.title.clone(),
             labels: meta.text.tags.labels.clone(),
             pinned: meta.text.tags.pinned,
-            deletion,
+            deleted,
         }
     }
 }

@@ -29,6 +29,8 @@ pub struct UpdateParts {
     pub pinned: Option<bool>,
     /// A position of the history that the session must still have.
     pub after: Option<Position>,
+    /// Whether the messages take the place of all that was there before, whatever `keep` says.
+    pub replaces: bool,
 }
 
 /// Several changes of one session, for [`StoreHandle::update`](crate::StoreHandle::update):
@@ -43,6 +45,7 @@ pub struct Update {
     pub(super) expect: Option<Version>,
     pub(super) tags: TagChange,
     pub(super) after: Option<Position>,
+    pub(super) replaces: bool,
 }
 
 impl Update {
@@ -63,6 +66,15 @@ impl Update {
     /// appended or truncated since: not if it was deleted, cleared or replaced.
     pub fn after(mut self, position: Position) -> Self {
         self.after = Some(position);
+        self
+    }
+
+    /// Puts messages in the place of the whole history, as
+    /// [`set_history`](crate::StoreHandle::set_history): what this update appends comes after
+    /// them, and nothing is left to be [kept](Self::keep).
+    pub fn replace(mut self, messages: impl Into<Messages>) -> Self {
+        self.messages = messages.into();
+        self.replaces = true;
         self
     }
 
@@ -127,6 +139,7 @@ impl Update {
             labels: self.tags.labels,
             pinned: self.tags.pinned,
             after: self.after,
+            replaces: self.replaces,
         }
     }
 }

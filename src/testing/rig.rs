@@ -38,8 +38,6 @@ const PATIENCE: usize = 1_000;
 pub struct Setup {
     /// Segments as small as they get: every batch or two fills one.
     pub small_segments: bool,
-    /// Every full segment starts a flush.
-    pub tiny_budget: bool,
     /// One session file per shard stays open.
     pub few_files: bool,
     /// Compactions start only when asked for.
@@ -79,9 +77,6 @@ impl Rig {
         let mut options = StoreOptions::new().auto_compact(!setup.manual_compaction);
         let largest = if setup.small_segments { 4352 } else { 1 << 14 };
         options = options.journal_segments(largest, largest);
-        if setup.tiny_budget {
-            options.segments.budget = 4096;
-        }
         if setup.buffered {
             options = options.durability(Durability::Buffered);
         }

@@ -15,7 +15,7 @@ const VARIANTS: u64 = 50;
 #[test]
 fn every_input_of_a_fuzz_target_is_answered_in_order() {
     let variants = if is_long() { 4 * VARIANTS } else { VARIANTS };
-    let inputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fuzz/inputs");
+    let inputs = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/inputs");
     for (name, target) in targets::TARGETS {
         let mut tried = 0;
         for entry in fs::read_dir(inputs.join(name)).unwrap() {

@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::store::{Dir, Writing};
 use crate::{resolve, safe};
 
-/// Delete a session, and keep it to be brought back
+/// Delete sessions, into the trash
 ///
 /// It is out of every list, but for `ls --deleted`, and its key is free. `undelete` brings it back
 /// whole, with its backups, its archive and the ids of its messages. `retention --deleted TIME`
@@ -30,7 +30,7 @@ pub(crate) struct Delete {
     /// The sessions: their keys or aliases, whole
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Do not keep them
+    /// Past the trash, or out of it
     #[arg(long)]
     for_good: bool,
     #[command(flatten)]
@@ -39,10 +39,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let mut options = StoreOptions::new();
-        if !self.for_good {
-            options = options.keep_deleted(Duration::MAX);
-        }
+        let options = StoreOptions::new().trash(Duration::MAX);
         let store = self.dir.write_with(self.writing, options)?;
         let chats = store.handle();
         let mut keys = Vec::new();
@@ -61,7 +58,11 @@ impl Delete {
         let exact = chats.exact_keys();
         let mut out = Output::new();
         for key in keys {
-            exact.delete_session(&key).wait()?;
+            if self.for_good {
+                exact.delete_for_good(&key).wait()?;
+            } else {
+                exact.delete_session(&key).wait()?;
+            }
             out.line(&format!("deleted {}", safe::line(&key)))?;
         }
         store.close()?;
@@ -79,7 +80,7 @@ impl Delete {
 #[command(after_help = "\
 Examples:
   sessionlog undelete DIR telegram:7
-  sessionlog undelete DIR deleted:20261128T192303.123Z:telegram:7")]
+  sessionlog undelete DIR deleted:20261128T192303.123456789Z:telegram:7")]
 pub(crate) struct Undelete {
     #[command(flatten)]
     dir: Dir,
@@ -92,7 +93,7 @@ pub(crate) struct Undelete {
 impl Undelete {
     pub(crate) fn run(self) -> Result<Outcome> {
         let store = self.dir.write_with(self.writing, StoreOptions::new())?;
-        let undeleted = store.handle().undelete_session(&self.session).wait();
+        let undeleted = store.handle().undelete(&self.session).wait();
         let key = undeleted.map_err(|error| match error {
             Error::HasHistory { .. } => Failure::from(error).hint(
                 "`sessionlog ls DIR --deleted` shows the key K that it is kept under; \

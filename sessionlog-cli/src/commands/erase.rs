@@ -99,7 +99,7 @@ impl Erase {
                 // The beginning of a key is not enough to erase it.
                 let living = chats.resolve_session_key(name).wait()?;
                 let of_it = |session: &SessionInfo| {
-                    let key = session.deletion.as_ref().map(|deletion| &deletion.key);
+                    let key = session.deleted.as_ref().map(|deletion| &deletion.key);
                     let mut names = session.aliases.iter().chain(key).chain([&session.key]);
                     names.any(|own| own == name || Some(own) == living.as_ref())
                 };
@@ -141,7 +141,7 @@ impl Erase {
             (_, Some(chat), _) => sessionlog::Erase::chat(self.whose(chat)),
             (_, _, session) => {
                 let named = session.clone().unwrap_or_default();
-                let living = meant.iter().find(|session| session.deletion.is_none());
+                let living = meant.iter().find(|session| session.deleted.is_none());
                 let key = living.map(|session| session.key.clone());
                 sessionlog::Erase::key(key.unwrap_or(named))
             }

@@ -14,8 +14,8 @@ use crate::{names, safe, times};
 
 /// List sessions, those changed last first
 ///
-/// Of each its key, a title (its summary, or how it begins), how many lines it has, its size
-/// and when it changed. In place of a key that is a hash its first alias is shown; every
+/// Of each its key, its labels and its title (or its summary, or how it begins), how many lines it
+/// has, its size and when it changed. In place of a key that is a hash its first alias is shown; every
 /// command takes either. Keys are whole. On a terminal titles are cut to its width, and on a narrow
 /// one columns are left out.
 #[derive(Args, Debug)]
@@ -53,7 +53,7 @@ pub(crate) struct Ls {
     /// Whole keys only, one per line
     #[arg(short, long)]
     keys: bool,
-    /// Those that were deleted and are kept, each with the key that it is kept under
+    /// Those in the trash, each with its key there
     #[arg(long)]
     deleted: bool,
     /// One complete JSON object per line; a session whose files cannot be read has
@@ -107,7 +107,7 @@ impl Ls {
         }
         if page.sessions.is_empty() && page.unreadable.is_empty() {
             output::note(if self.deleted {
-                "no deleted session is kept"
+                "the trash is empty"
             } else if store.chats.list_sessions().wait()?.is_empty() {
                 "the store has no session"
             } else {
@@ -244,7 +244,7 @@ pub(crate) fn list(out: &mut Output, sessions: &[SessionInfo]) -> Result<()> {
     for (row, session) in rows.into_iter().zip(sessions) {
         let mut cells = row.into_iter().enumerate();
         let mut line: Vec<String> = cells.next().map(|(_, key)| key).into_iter().collect();
-        line.extend((title > 0).then(|| safe::short(title_of(session), title)));
+        line.extend((title > 0).then(|| safe::short(&about(session), title)));
         line.extend(cells.filter(|(at, _)| shown[*at]).map(|(_, cell)| cell));
         table.add_row(line);
     }
@@ -280,11 +280,15 @@ pub(crate) fn name_of(session: &SessionInfo) -> &str {
 
 /// What a session is about.
 pub(crate) fn title_of(session: &SessionInfo) -> &str {
-    if session.summary.trim().is_empty() {
-        &session.first_text
-    } else {
-        &session.summary
-    }
+    let names = [&session.title, &session.summary];
+    let mut said = names.into_iter().filter(|name| !name.trim().is_empty());
+    said.next().unwrap_or(&session.first_text)
+}
+
+/// The same, with its labels.
+fn about(session: &SessionInfo) -> String {
+    let labels = session.labels.iter().map(|label| format!("[{label}] "));
+    labels.chain([title_of(session).to_owned()]).collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ fn a_locked_store_is_refused_with_who_holds_it() {
         ("compact", vec!["--all"]),
         ("rename", vec!["a", "b"]),
         ("delete", vec!["a"]),
+        ("title", vec!["a", "b"]),
+        ("label", vec!["a", "b"]),
         ("undelete", vec!["a"]),
         ("repair", vec![]),
         ("erase", vec!["--person", "7", "--yes"]),
@@ -598,10 +600,7 @@ fn a_deleted_session_is_kept_and_comes_back_unless_it_is_to_be_gone() {
     let listed = run("ls", &dir, &[]).exits(0);
     assert!(!listed.contains(SEVEN), "{listed}");
     let kept = json(&run("ls", &dir, &["--deleted", "--json"]).exits(0));
-    assert_eq!(
-        (kept.len(), &kept[0]["deletion"]["key"]),
-        (1, &SEVEN.into())
-    );
+    assert_eq!((kept.len(), &kept[0]["deleted"]["key"]), (1, &SEVEN.into()));
     let key = kept[0]["key"].as_str().unwrap();
     assert_eq!(run("show", &dir, &[key]).exits(0), before);
     let told = run("undelete", &dir, &[SEVEN]).exits(0);
@@ -619,4 +618,27 @@ fn a_deleted_session_is_kept_and_comes_back_unless_it_is_to_be_gone() {
     let receipt = run("erase", &dir, &["--session", EIGHT, "--yes"]).exits(0);
     assert!(receipt.contains(EIGHT), "{receipt}");
     run("ls", &dir, &["--deleted"]).exits(1);
+}
+
+#[test]
+fn a_title_and_labels_are_seen_in_lists_and_found() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    let told = run("title", &dir, &[SEVEN, " Oslo in May "]).exits(0);
+    assert_eq!(told, format!("{SEVEN} is called Oslo in May\n"));
+    let labels = run("label", &dir, &[SEVEN, "travel", "open", "travel", "--pin"]).exits(0);
+    assert_eq!(labels, "travel\nopen\n");
+    let listed = run("ls", &dir, &["--label", "travel", "--pinned"]).exits(0);
+    assert!(listed.contains("[travel] [open] Oslo in May"), "{listed}");
+    assert!(!listed.contains(EIGHT), "{listed}");
+    assert_eq!(
+        run("label", &dir, &[SEVEN, "--remove", "open"]).exits(0),
+        "travel\n"
+    );
+    run("ls", &dir, &["--label", "open"]).exits(1);
+    run("label", &dir, &[SEVEN, "--remove", "travel", "--unpin"]).exits(1);
+    run("ls", &dir, &["--pinned"]).exits(1);
+    let told = run("title", &dir, &[SEVEN, ""]).exits(0);
+    assert!(told.ends_with("has no title\n"), "{told}");
+    run("title", &dir, &["nobody", "x"]).fails();
 }

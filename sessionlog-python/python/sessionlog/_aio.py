@@ -182,9 +182,9 @@ class AsyncStore:
         """As :meth:`Store.undelete`."""
         return self._core.undelete(key).submit()
 
-    def forget_deleted(self, older_than: timedelta | None = None) -> Future[list[str]]:
-        """As :meth:`Store.forget_deleted`."""
-        return self._core.forget_deleted(length_of(older_than, "older_than")).submit()
+    def empty_trash(self, older_than: timedelta | None = None) -> Future[list[str]]:
+        """As :meth:`Store.empty_trash`."""
+        return self._core.empty_trash(length_of(older_than, "older_than")).submit()
 
     def compact(self, key: str) -> Future[None]:
         """As :meth:`Store.compact`."""

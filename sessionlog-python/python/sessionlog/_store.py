@@ -59,7 +59,7 @@ def open(
     durability: Durability = "durable",
     auto_compact: bool | None = None,
     archive: bool | None = None,
-    keep_deleted: timedelta | None = None,
+    trash: timedelta | None = None,
     sync_in_poll: bool | None = None,
     publish_stats: bool | None = None,
     allow_other_owner: bool | None = None,
@@ -86,8 +86,8 @@ def open(
     - ``durability``: what a reply to an append or a change of a summary means.
     - ``auto_compact`` (on): files are compacted once hidden lines outnumber the others.
     - ``archive`` (off): compactions keep what they drop, for ``search(archived=True)``.
-    - ``keep_deleted`` (not): deleted sessions are kept, for :meth:`Store.undelete`;
-      :meth:`Store.forget_deleted` without an argument leaves them for that long.
+    - ``trash`` (none): deleted sessions are kept, for :meth:`Store.undelete`;
+      :meth:`Store.empty_trash` without an argument leaves them for that long.
     - ``sync_in_poll`` (off): an event loop's thread may sync, which is quicker for one task.
     - ``publish_stats`` (on): ``sessionlog top`` can look on.
     - ``allow_other_owner`` (off): the directory may belong to another user.
@@ -107,7 +107,7 @@ def open(
         "durability": durability,
         "auto_compact": auto_compact,
         "archive": archive,
-        "keep_deleted": length_of(keep_deleted, "keep_deleted"),
+        "trash": length_of(trash, "trash"),
         "sync_in_poll": sync_in_poll,
         "publish_stats": publish_stats,
         "allow_other_owner": allow_other_owner,
@@ -281,7 +281,7 @@ class Store:
         self._core.truncate(key, (keep.kind, keep.value)).wait()
 
     def delete(self, key: str) -> None:
-        """Deletes a session; nothing if there is none. In a store with ``keep_deleted`` it is kept
+        """Deletes a session; nothing if there is none. In a store with a ``trash`` it is kept
         for :meth:`undelete`, under a key of its own; deleted under that it is gone."""
         self._core.delete(key).wait()
 
@@ -294,10 +294,10 @@ class Store:
         before them."""
         return self._core.undelete(key).wait()
 
-    def forget_deleted(self, older_than: timedelta | None = None) -> list[str]:
-        """Lets deleted sessions go for good that were kept for longer; without an argument, for
-        longer than ``keep_deleted``. Returns the keys that they had."""
-        return self._core.forget_deleted(length_of(older_than, "older_than")).wait()
+    def empty_trash(self, older_than: timedelta | None = None) -> list[str]:
+        """Lets deleted sessions go for good that were there for longer; without an argument, for
+        longer than the option ``trash`` says. Returns the keys that they had."""
+        return self._core.empty_trash(length_of(older_than, "older_than")).wait()
 
     def compact(self, key: str) -> None:
         """Drops hidden lines from a session's file. The store does so by itself, too."""

@@ -120,7 +120,7 @@ class SessionInfo:
     title: str
     labels: list[str]
     pinned: bool
-    deletion: Deletion | None
+    deleted: Deletion | None
     """What it was called, and when it was deleted, if it was."""
 
 
@@ -293,8 +293,8 @@ def window_of(parts: dict[str, Any]) -> Window:
 
 
 def info_of(parts: dict[str, Any]) -> SessionInfo:
-    deletion = parts.get("deletion")
-    parts = {**parts, "deletion": Deletion(**deletion) if deletion else None}
+    deleted = parts.get("deleted")
+    parts = {**parts, "deleted": Deletion(**deleted) if deleted else None}
     return SessionInfo(**{name: parts[name] for name in SessionInfo.__slots__})
 
 

@@ -1,7 +1,9 @@
 //! Deleted sessions that are kept for a while: their keys, and what their sidecars remember.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
+use time::{OffsetDateTime, UtcOffset};
 
 use super::{Meta, MetaText, validate_key};
 use crate::ground::clock;
@@ -11,45 +13,54 @@ use crate::ground::clock;
 const PREFIX: &str = "deleted:";
 
 /// The form of that time, in UTC: a zero stands for a digit.
-const TIME: &[u8] = b"00000000T000000.000Z";
+const TIME: &[u8] = b"00000000T000000.000000000Z";
 
-/// The field of the sidecar that remembers what a deleted session was.
-const FIELD: &str = "deleted";
+/// The field of the sidecar that remembers what a deleted session was called.
+const FIELD: &str = "sessionlog_deleted";
 
 /// What a deleted session was called.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Names {
     key: String,
     aliases: Vec<String>,
+    /// The aliases that were keys of other sessions, too.
+    #[serde(default)]
+    over: Vec<String>,
 }
 
 /// The key that a session has after its deletion: its own at the end, if it is not too long.
 pub(crate) fn deleted_key(key: &str, at: OffsetDateTime) -> String {
+    let at = at.to_offset(UtcOffset::UTC);
     let time = format!(
-        "{:04}{:02}{:02}T{:02}{:02}{:02}.{:03}Z",
+        "{:04}{:02}{:02}T{:02}{:02}{:02}.{:09}Z",
         at.year(),
         u8::from(at.month()),
         at.day(),
         at.hour(),
         at.minute(),
         at.second(),
-        at.millisecond()
+        at.nanosecond()
     );
     let mut deleted = format!("{PREFIX}{time}:{key}");
     while validate_key(&deleted).is_err() && deleted.pop().is_some() {}
     deleted
 }
 
-/// When a session was deleted, and the key that it had, or its beginning; `None` if it is not
-/// the key of a deleted session.
-fn parts(key: &str) -> Option<(&str, &str)> {
+/// When a session was deleted, in RFC 3339, and the key that it had, or its beginning; `None` if
+/// it is not the key of a deleted session.
+fn parts(key: &str) -> Option<(String, &str)> {
     let rest = key.strip_prefix(PREFIX)?;
     let (time, key) = rest.split_at_checked(TIME.len())?;
     let is_time = time.bytes().zip(TIME).all(|(byte, form)| match form {
         b'0' => byte.is_ascii_digit(),
         form => byte == *form,
     });
-    Some((time, key.strip_prefix(':')?)).filter(|_| is_time)
+    let key = key.strip_prefix(':').filter(|_| is_time)?;
+    let field = |at: usize| time.get(at..at + 2).unwrap_or_default();
+    let [month, day, hour, minute, second] = [4, 6, 9, 11, 13].map(field);
+    let (year, rest) = (time.get(..4)?, time.get(15..)?);
+    let text = format!("{year}-{month}-{day}T{hour}:{minute}:{second}{rest}");
+    Some((clock::rfc3339(clock::parse(&text)?), key))
 }
 
 /// Whether a key is that of a deleted session.
@@ -64,24 +75,18 @@ pub(crate) fn key_before(key: &str) -> &str {
 
 /// When a session was deleted, in RFC 3339; `None` if it is not the key of a deleted session.
 pub(crate) fn deleted_at(key: &str) -> Option<String> {
-    let (time, _) = parts(key)?;
-    let field = |at: usize| time.get(at..at + 2).unwrap_or_default();
-    let [month, day, hour, minute, second] = [4, 6, 9, 11, 13].map(field);
-    let text = format!(
-        "{}-{month}-{day}T{hour}:{minute}:{second}{}",
-        &time[..4],
-        &time[15..]
-    );
-    clock::parse(&text).map(clock::rfc3339)
+    parts(key).map(|(time, _)| time)
 }
 
 impl MetaText {
     /// As the session `key` has it after its deletion: without aliases, which mean what they
-    /// would without it.
-    pub(crate) fn deleted(&self, key: &str) -> Self {
+    /// would without it. Those that are keys of other sessions are told by `is_key`.
+    pub(crate) fn deleted(&self, key: &str, is_key: impl Fn(&str) -> bool) -> Self {
+        let over = self.aliases.iter().filter(|alias| is_key(alias));
         let names = Names {
             key: self.key.clone(),
             aliases: self.aliases.clone(),
+            over: over.cloned().collect(),
         };
         let mut text = self.clone();
         text.key = key.to_owned();
@@ -92,30 +97,49 @@ impl MetaText {
     }
 
     /// As it was before the deletion; as it is, if this is no deleted session.
-    pub(crate) fn undeleted(&self) -> Self {
-        let mut text = self.clone();
+    pub(crate) fn undeleted(&self) -> Cow<'_, Self> {
         if !is_deleted_key(&self.key) {
-            return text;
+            return Cow::Borrowed(self);
         }
-        let names = self.tags.unknown_field(FIELD);
-        let names = names.and_then(|names| serde_json::from_str::<Names>(names).ok());
-        // Another program may have dropped the field.
-        let names = names.unwrap_or_else(|| Names {
-            key: key_before(&self.key).to_owned(),
-            aliases: Vec::new(),
-        });
+        let names = self.names();
+        let mut text = self.clone();
         (text.key, text.aliases) = (names.key, names.aliases);
         text.tags.set_unknown(FIELD, None);
-        text
+        Cow::Owned(text)
+    }
+
+    /// The aliases that a deleted session had, and that were keys of other sessions, too.
+    pub(crate) fn aliases_over_keys(&self) -> Vec<String> {
+        self.names().over
+    }
+
+    fn names(&self) -> Names {
+        let names = self.tags.unknown_field(FIELD);
+        let names = names.and_then(|names| serde_json::from_str::<Names>(names).ok());
+        // Another program may have dropped or changed the field.
+        let names = names.filter(|names| {
+            validate_key(&names.key).is_ok()
+                && !is_deleted_key(&names.key)
+                && names.key.starts_with(key_before(&self.key))
+        });
+        names.unwrap_or_else(|| Names {
+            key: key_before(&self.key).to_owned(),
+            ..Names::default()
+        })
     }
 }
 
 impl Meta {
     /// As it was before the deletion; as it is, if this is no deleted session.
-    pub(crate) fn undeleted(&self) -> Self {
-        let mut meta = self.clone();
-        *meta.text_mut() = self.text.undeleted();
-        meta
+    pub(crate) fn undeleted(&self) -> Cow<'_, Self> {
+        match self.text.undeleted() {
+            Cow::Borrowed(_) => Cow::Borrowed(self),
+            Cow::Owned(text) => {
+                let mut meta = self.clone();
+                *meta.text_mut() = text;
+                Cow::Owned(meta)
+            }
+        }
     }
 }
 
@@ -129,16 +153,17 @@ mod tests {
     fn the_key_of_a_deleted_session_tells_when_it_was_deleted_and_its_key() {
         let at = clock::parse("2026-11-28T19:23:03.123456789Z").unwrap();
         let key = deleted_key("telegram:7", at);
-        assert_eq!(key, "deleted:20261128T192303.123Z:telegram:7");
+        assert_eq!(key, "deleted:20261128T192303.123456789Z:telegram:7");
         assert!(is_deleted_key(&key));
         assert_eq!(key_before(&key), "telegram:7");
-        assert_eq!(deleted_at(&key).unwrap(), "2026-11-28T19:23:03.123Z");
+        assert_eq!(deleted_at(&key).unwrap(), "2026-11-28T19:23:03.123456789Z");
         for other in [
             "telegram:7",
             "deleted:telegram:7",
-            "deleted:20261128T192303.123Z",
-            "deleted:20261128T192303x123Z:telegram:7",
-            "deleted:2026112éT192303.123Z:a",
+            "deleted:20261128T192303.123456789Z",
+            "deleted:20261128T192303x123456789Z:telegram:7",
+            "deleted:20269928T192303.123456789Z:telegram:7",
+            "deleted:2026112éT192303.123456789Z:a",
         ] {
             assert!(!is_deleted_key(other), "{other}");
             assert_eq!(key_before(other), other);
@@ -155,7 +180,8 @@ mod tests {
         let mut meta = SessionMeta::empty(&long);
         meta.aliases = vec!["a".into(), "b".into()];
         let meta = Meta::of(meta);
-        let deleted = meta.text.deleted(&key);
+        let deleted = meta.text.deleted(&key, |alias| alias == "b");
+        assert_eq!(deleted.aliases_over_keys(), ["b"]);
         assert_eq!((&*deleted.key, deleted.aliases.len()), (&*key, 0));
         let back = deleted.undeleted();
         assert!(back.says_what(&meta.text));

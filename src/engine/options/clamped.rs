@@ -72,10 +72,10 @@ impl StoreOptions {
         self.archive
     }
 
-    /// See [`keep_deleted`](Self::keep_deleted); `None` if deleted sessions are not kept.
+    /// See [`trash`](Self::trash); `None` if there is no trash.
     #[must_use]
-    pub fn get_keep_deleted(&self) -> Option<Duration> {
-        self.keep_deleted
+    pub fn get_trash(&self) -> Option<Duration> {
+        self.trash
     }
 
     /// See [`max_open_files`](Self::max_open_files); `None` if it depends on the process.

@@ -32,6 +32,8 @@ pub(crate) struct Move {
     /// The highest number that a backup had.
     highest: u64,
     parts: Vec<MovedPart>,
+    /// Of a session that comes out of the trash, its aliases that were keys of others, too.
+    pub(super) aliases_over_keys: Option<Vec<String>>,
 }
 
 /// A backup that moves along.
@@ -97,6 +99,7 @@ impl Move {
             backups: backups.collect(),
             highest: shared.backups.next_number(old) - 1,
             parts: parts.collect(),
+            aliases_over_keys: None,
         }
     }
     /// Copies the backups and the archive under hidden names, on disk. If that fails

@@ -109,6 +109,7 @@ use self::request::{Command, Manner, Request, Waiting};
 use self::session::Session;
 use self::shared::Shared;
 use self::turn::{Outbox, Turn};
+use crate::disk::session_file;
 use crate::engine::catalog::Entry;
 use crate::engine::snapshot::Standing;
 use crate::error::Error;
@@ -195,6 +196,10 @@ impl Shard {
     /// Takes a command in: stages it, or lets it wait its turn.
     pub(crate) fn accept(&mut self, command: Command, turn: &mut Turn<'_>) {
         let Command { key, request } = command;
+        let in_turn = matches!(request.manner(), Manner::Writes | Manner::Names);
+        if in_turn && !request.lets_go() && session_file::is_deleted_key(&key) {
+            return request.refuse(&Error::deleted_key(), turn.out);
+        }
         let (id, request) = match self.find(&key) {
             Some(id) => (id, request),
             None => match self.present(&key, request, turn) {
@@ -296,7 +301,7 @@ impl Shard {
             return Err(command);
         }
         match self.find(&command.key) {
-            Some(id) if matches!(&self.sessions[id], Resident::Ready(s) if !s.moved) => {
+            Some(id) if matches!(&self.sessions[id], Resident::Ready(s) if !s.moved && !s.kept) => {
                 self.submit(id, command.request, turn);
                 Ok(())
             }

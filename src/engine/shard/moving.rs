@@ -17,18 +17,19 @@
 //!   after any swap and deletion, until the next checkpoint.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::Shard;
 use super::along::Move;
 use super::answer::Ack;
-use super::change::Swap;
+use super::change::{Origin, Swap};
 use super::job::Owner;
 use super::request::{Command, Manner, Request};
 use super::rewrite::Prepared;
 use super::session::{Pending, Session};
 use super::shared::Shared;
-use super::source::FileLines;
+use super::source::{FileLines, Moved, Source};
 use super::turn::Turn;
+use super::{Resident, Shard};
 use crate::Durability;
 use crate::disk::files::once;
 use crate::disk::journal::record::{MetaState, Record};
@@ -53,21 +54,22 @@ pub(super) struct Leaving {
 impl Leaving {
     /// What its sidecar says, for the session that it becomes: one that is deleted, one that is
     /// not any more, or the same under another key, which leads there.
-    pub(super) fn text_as(&self, key: &str, shared: &Shared) -> MetaText {
-        let mut text = self.meta.text.undeleted();
+    fn text_as(&self, key: &str, shared: &Shared) -> MetaText {
+        let text = self.meta.text.undeleted();
         if session_file::is_deleted_key(key) {
-            return text.deleted(key);
+            return text.deleted(key, |alias| shared.catalog.has_files(alias));
         }
-        if session_file::is_deleted_key(&self.entry.key) {
+        let mut text = text.into_owned();
+        if self.is_kept() {
+            // The key that it had in the trash leads nowhere.
             key.clone_into(&mut text.key);
-            // Those that mean another session now go on to do so.
-            let catalog = &shared.catalog;
-            text.aliases.retain(|alias| {
-                let claimant = catalog.claimant(alias);
-                !catalog.has_files(alias) && claimant.is_none_or(|claimant| *claimant == *key)
-            });
         }
         text
+    }
+
+    /// Whether it is in the trash.
+    fn is_kept(&self) -> bool {
+        session_file::is_deleted_key(&self.entry.key)
     }
 
     /// What goes along to the session `entry`. What the files of that say of messages taken once
@@ -83,7 +85,9 @@ impl Leaving {
         let ids = self.ids.iter().cloned().chain(own.into_iter().flatten());
         let from = (self.owner.shard, self.owner.session);
         let numbering = (!merges).then_some(self.numbering);
-        Move::new(from, (&self.entry, entry), ids, numbering, shared)
+        let mut moving = Move::new(from, (&self.entry, entry), ids, numbering, shared);
+        moving.aliases_over_keys = self.is_kept().then(|| self.meta.text.aliases_over_keys());
+        moving
     }
 }
 
@@ -110,20 +114,58 @@ impl Shard {
         if !session.may_leave() {
             return Ok(None);
         }
+        self.leaving(id, turn).map(Some)
+    }
+
+    /// All there is of a session that holds still.
+    fn leaving(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Leaving> {
         let [newest, old] = self.ids(id, turn)?;
         let ids = [old, newest].concat();
         let lines = self.file_lines(id, turn)?;
         let owner = self.owner(id);
         let session = self.session(id);
-        Ok(Some(Leaving {
+        Ok(Leaving {
             owner,
             entry: session.entry.clone(),
             lines,
             meta: session.settled.meta.clone(),
             numbering: session.numbering,
             versions: session.versions,
-            ids: once::ids(key, &ids).collect(),
-        }))
+            ids: once::ids(&session.entry.key, &ids).collect(),
+        })
+    }
+
+    /// Has a session that holds still go on in the trash, under a key of this shard.
+    pub(super) fn put_into_trash(&mut self, id: usize, ack: Ack, turn: &mut Turn<'_>) {
+        let key = self.session(id).entry.key.clone();
+        let kept = self.key_in_trash(&key, turn);
+        let kept = self.admit(&kept, turn);
+        let leaving = match &self.sessions[kept] {
+            Resident::Ready(_) => self.leaving(id, turn),
+            Resident::Failed(failed) => Err(failed.error.clone()),
+            // Somebody put a large file there.
+            Resident::Loading(_) => Err(Error::HasHistory {
+                key: key.to_string(),
+            }),
+        };
+        match leaving {
+            Ok(leaving) => self.take_in(kept, leaving, ack, turn),
+            Err(error) => turn.out.settle(ack, &Err(error)),
+        }
+    }
+
+    /// A key for a session that is deleted now. Of this shard, so that it can be reached
+    /// whichever shard's turn it is.
+    fn key_in_trash(&self, key: &str, turn: &Turn<'_>) -> Arc<str> {
+        let mut at = turn.shared.clock.now();
+        loop {
+            let kept = session_file::deleted_key(key, at);
+            let is_own = session_file::shard_of(&kept) == self.id;
+            if is_own && self.find(&kept).is_none() && !turn.shared.catalog.knows(&kept) {
+                return kept.into();
+            }
+            at += Duration::from_nanos(1);
+        }
     }
 
     /// All lines of a session, none of which is in flight.
@@ -145,18 +187,18 @@ impl Shard {
     }
 
     /// Nothing is staged for a session any more until it [left](Self::send_after).
-    pub(super) fn hold_to_leave(&mut self, id: usize) {
+    pub(super) fn hold_to_leave(&mut self, id: usize, to_trash: bool) {
         let session = self.session(id);
         session.busy = true;
-        session.pending = Some(Pending::Leaving);
+        session.pending = Some(Pending::Leaving { to_trash });
     }
 
-    /// What waited for a session goes where it went.
-    pub(super) fn send_after(&mut self, id: usize, turn: &mut Turn<'_>) {
+    /// What waited for a session goes where it went, unless that is the trash.
+    pub(super) fn send_after(&mut self, id: usize, to_trash: bool, turn: &mut Turn<'_>) {
         // Its old numbers go on with it.
         let versions = self.fresh_versions();
         let session = self.session(id);
-        session.moved = true;
+        session.moved = !to_trash;
         session.versions = versions;
         session.numbering = Numbering::new(versions);
         let waiting = &mut session.waiting;
@@ -195,6 +237,80 @@ impl Shard {
 
 /// The session that it becomes.
 impl Shard {
+    /// Has a session become one that holds still, which is gone then; with what this one says
+    /// after it.
+    pub(super) fn take_in(&mut self, id: usize, leaving: Leaving, ack: Ack, turn: &mut Turn<'_>) {
+        let (moved, meta) = match self.joined(id, &leaving, turn) {
+            Ok(joined) => joined,
+            Err(error) => return turn.out.settle(ack, &Err(error)),
+        };
+        let to_trash = self.session(id).kept;
+        let from = leaving.owner;
+        turn.beside(self, from.shard, |old, _| {
+            old.hold_to_leave(from.session, to_trash);
+        });
+        let session = self.session(id);
+        session.staged.meta = meta;
+        if session.exists {
+            session.touch(turn.now);
+        } else {
+            // It is the other session, and none other than that.
+            session.versions = leaving.versions;
+            session.staged.meta.version = leaving.meta.version;
+            session.staged.meta.updated_at = leaving.meta.updated_at.clone();
+        }
+        session.created(turn.now);
+        let origin = Origin::Moved(moved.moving.clone());
+        self.start_rewrite(id, Source::Moved(moved), origin, ack, turn);
+    }
+
+    /// The lines of both, and the sidecar that says what both are.
+    fn joined(
+        &mut self,
+        id: usize,
+        leaving: &Leaving,
+        turn: &mut Turn<'_>,
+    ) -> Result<(Moved, Meta)> {
+        let own_ids = self.ids(id, turn)?;
+        let own = self.file_lines(id, turn)?;
+        let session = self.session(id);
+        let own = (own.end > 0).then_some(own);
+        let older = leaving.text_as(&session.entry.key, turn.shared);
+        let follow = |meta: &mut Meta| meta.text_mut().follow(&older);
+        let meta = if session.kept {
+            // What was acknowledged must not become too large to be deleted.
+            let mut meta = session.staged.meta.clone();
+            follow(&mut meta);
+            meta
+        } else {
+            session.changed(follow, turn)?
+        };
+        let entry = self.reclaim(id, turn).entry.clone();
+        let moving = leaving.moving(&entry, &own_ids, own.is_some(), turn.shared);
+        let moving = Arc::new(moving);
+        let older = leaving.lines.clone();
+        Ok((Moved { older, own, moving }, meta))
+    }
+
+    /// Which aliases a session that comes out of the trash has again: not those that mean
+    /// another session meanwhile. Decided when its copy is ready.
+    pub(super) fn settle_aliases(&mut self, id: usize, moving: &Move, turn: &Turn<'_>) {
+        let Some(over) = &moving.aliases_over_keys else {
+            return;
+        };
+        let catalog = &turn.shared.catalog;
+        let session = self.session(id);
+        let (key, own) = (session.entry.key.clone(), session.settled.meta.clone());
+        let is_free = |alias: &String| {
+            // It is all sessions' of the agent, and nobody's history.
+            session_file::is_main_alias(&session_file::fold(alias))
+                || catalog.claimant(alias).is_none_or(|other| other == key)
+                    && (over.contains(alias) || !catalog.has_files(alias))
+        };
+        let aliases = &mut session.staged.meta.text_mut().aliases;
+        aliases.retain(|alias| own.text.aliases.contains(alias) || is_free(alias));
+    }
+
     /// Stages, in one batch, that a session has the lines of another, which is gone.
     pub(super) fn push_move(
         &mut self,
@@ -206,7 +322,7 @@ impl Shard {
     ) {
         self.push_backups(id, moving, &swap.prepared, turn);
         let (offset, crc) = (swap.prepared.len, swap.crc);
-        self.push_swap(id, swap, &[], ack, turn);
+        self.push_swap(id, swap, &[], Ack::Nobody, turn);
         if !moving.once.is_empty() {
             let session = self.session(id);
             let meta = &session.staged.meta;
@@ -227,7 +343,8 @@ impl Shard {
         }
         let (shard, session) = moving.from;
         turn.beside(self, shard, |old, turn| {
-            old.push_delete(session, Ack::Nobody, turn);
+            // Whoever is answered finds nothing under the old key.
+            old.push_delete(session, ack, turn);
         });
     }
 

@@ -32,6 +32,10 @@ pub(crate) trait Verb: Debug + Send + Sized + 'static {
     /// thread may do it.
     const TOUCHES_FILES: bool;
 
+    /// Whether it lets the session go. Nothing else that takes its turn is done to a deleted
+    /// session.
+    const LETS_GO: bool;
+
     /// How much memory it holds, beyond a small constant.
     fn bytes(&self) -> usize;
 
@@ -110,6 +114,9 @@ impl Held for Box<dyn Request> {
 pub(crate) trait Request: Debug + Send {
     fn manner(&self) -> Manner;
 
+    /// See [`Verb::LETS_GO`].
+    fn lets_go(&self) -> bool;
+
     /// Whether it may be staged on a caller's thread.
     fn is_quick(&self) -> bool;
 
@@ -143,6 +150,10 @@ struct Asked<V: Verb> {
 impl<V: Verb> Request for Asked<V> {
     fn manner(&self) -> Manner {
         V::MANNER
+    }
+
+    fn lets_go(&self) -> bool {
+        V::LETS_GO
     }
 
     fn is_quick(&self) -> bool {

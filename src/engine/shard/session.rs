@@ -93,8 +93,8 @@ pub(crate) enum Pending {
     CatchUp,
     /// What its control records say, for a request that needs to know.
     Controls(Box<dyn Request>),
-    /// Another session, which it goes on as.
-    Leaving,
+    /// Another session, which it goes on as: one in the trash, or one that its key leads to.
+    Leaving { to_trash: bool },
     Swap {
         /// The file being written.
         temp: String,
@@ -111,7 +111,7 @@ impl Pending {
 
     /// Whether the session is about to go on under another key.
     pub(super) fn leaves(&self) -> bool {
-        matches!(self, Self::Leaving)
+        matches!(self, Self::Leaving { .. })
     }
 
     /// Whether this waits for the control records to be read.
@@ -131,6 +131,8 @@ pub(crate) struct Session {
     pub(crate) deleted: bool,
     /// It is deleted because it goes on under another key.
     pub(super) moved: bool,
+    /// It is a deleted session in the trash.
+    pub(super) kept: bool,
     /// What is staged says when the session was created, for certain: read anew
     /// for every append it would be two cache misses.
     pub(crate) dated: bool,
@@ -211,6 +213,7 @@ impl Session {
         };
         Self {
             stem: entry.stem.clone(),
+            kept: session_file::is_deleted_key(&entry.key),
             entry,
             listed: false,
             exists: false,

@@ -43,8 +43,8 @@ pub(crate) struct Shared {
     /// What becomes of all sessions.
     pub(crate) feed: Feed,
     pub(crate) auto_compact: bool,
-    /// How long deleted sessions are kept; `None` if they are not.
-    pub(crate) keep_deleted: Option<Duration>,
+    /// How long deleted sessions stay in the trash; `None` if there is none.
+    pub(crate) trash: Option<Duration>,
     /// The largest sidecar that a command may make, encoded, bytes.
     pub(crate) max_sidecar: usize,
     /// Where versions begin: no other opening of the store gave the same.

@@ -107,6 +107,9 @@ impl Shard {
                 }
                 meta.skip = meta.skip.min(lines);
                 meta.count = lines;
+                if let Origin::Moved(moving) = &origin {
+                    self.settle_aliases(id, moving, turn);
+                }
                 let swap = Swap {
                     tail: 0,
                     tail_lines: 0,

@@ -228,7 +228,7 @@ impl Copies<'_> {
             return Ok(false);
         };
         for key in keys {
-            self.chats.delete_session(&key).wait()?;
+            self.chats.delete_for_good(&key).wait()?;
         }
         Ok(true)
     }

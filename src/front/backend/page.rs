@@ -234,7 +234,7 @@ impl Page {
             title: self.tags.title.clone(),
             labels: self.tags.labels.clone(),
             pinned: self.tags.pinned,
-            deletion: None,
+            deleted: None,
         }
     }
 

@@ -73,7 +73,7 @@ impl StoreHandle {
                 if engine.is_closed() {
                     return Err(engine.failure());
                 }
-                Erasing::of(&this, engine, &what)?.erase()
+                Erasing::of(&this, engine, &what)?.erase(&this)
             }))
         })
     }
@@ -189,28 +189,8 @@ impl<'a> Erasing<'a> {
                 this.find_left()?;
             }
         }
-        this.find_deleted(&exact);
         this.follow(&sessions)?;
         Ok(this)
-    }
-
-    /// The deleted sessions that are kept of those that are meant.
-    fn find_deleted(&mut self, chats: &StoreHandle) {
-        for Kept { key, was } in Kept::all(chats, self.engine) {
-            let was = match was {
-                Ok(was) => was.text.clone(),
-                Err(error) => {
-                    tracing::warn!(key, %error, "whose session it was cannot be told");
-                    self.unreadable.push(key);
-                    continue;
-                }
-            };
-            let names = was.aliases.iter().chain([&was.key]);
-            let mut names = names.filter(|name| is_own(name));
-            if self.keys.contains(&key) || names.any(|name| self.keys.contains(name)) {
-                self.keys.insert(key);
-            }
-        }
     }
 
     /// Whether a session is meant, by what it was if it is deleted.
@@ -274,11 +254,17 @@ impl<'a> Erasing<'a> {
         let catalog = &self.engine.shared.catalog;
         let conflicts = catalog.alias_conflicts().into_iter();
         let shared: BTreeMap<_, _> = conflicts.map(|one| (one.alias, one.sessions)).collect();
+        let trash = Kept::all(sessions.0, self.engine);
         let mut left: Vec<String> = self.keys.iter().cloned().collect();
         while let Some(key) = left.pop() {
             self.names.insert(key.clone());
+            for kept in trash.iter().filter(|kept| kept.is_called(&key)) {
+                if self.keys.insert(kept.key.clone()) {
+                    left.push(kept.key.clone());
+                }
+            }
             let listed = (self.claim(&key), key);
-            let meta = meta_of(sessions, &listed)?.undeleted();
+            let meta = meta_of(sessions, &listed)?.undeleted().into_owned();
             self.claim_before(&listed.1, &meta.text.key);
             for alias in &meta.text.aliases {
                 let others = shared.get(alias).into_iter().flatten();
@@ -303,6 +289,11 @@ impl<'a> Erasing<'a> {
                 // It may have been the session's key, under which files were set aside.
                 self.claim(alias);
                 self.names.insert(alias.clone());
+                for kept in trash.iter().filter(|kept| kept.is_called(alias)) {
+                    if self.keys.insert(kept.key.clone()) {
+                        left.push(kept.key.clone());
+                    }
+                }
             }
         }
         Ok(())
@@ -310,7 +301,8 @@ impl<'a> Erasing<'a> {
 
     /// Adds what a deleted session was called, unless that means another session now.
     fn claim_before(&mut self, key: &str, was: &str) {
-        if key != was && (self.keys.contains(was) || !self.engine.shared.catalog.knows(was)) {
+        let means = self.engine.shared.catalog.resolve(was);
+        if key != was && means.is_none_or(|means| self.keys.contains(&means)) {
             self.claim(was);
             self.names.insert(was.to_owned());
         }
@@ -336,15 +328,22 @@ impl<'a> Erasing<'a> {
         own.to_string()
     }
 
-    fn erase(self) -> Result<EraseReceipt> {
+    fn erase(mut self, chats: &StoreHandle) -> Result<EraseReceipt> {
         let shared = &self.engine.shared;
         let (storage, dir) = (&*shared.storage, &*shared.dir);
         let before = traces::files(storage, dir)?;
         let mut estate = Estate::of(storage, dir, self.names, self.stems);
         let listed = shared.catalog.listed().into_iter();
         estate.clear(&before, &listed.map(|(stem, _)| stem).collect())?;
-        for key in &self.keys {
-            Reply::command(self.engine.clone(), key.as_str().into(), Delete::default()).wait()?;
+        let delete =
+            |key: &str| Reply::command(self.engine.clone(), key.into(), Delete::default()).wait();
+        self.keys.iter().try_for_each(|key| delete(key))?;
+        // Somebody deleted one of them meanwhile.
+        for kept in Kept::all(&chats.exact_keys(), self.engine) {
+            let is_meant = self.keys.iter().any(|key| kept.is_called(key));
+            if is_meant && self.keys.insert(kept.key.clone()) {
+                delete(&kept.key)?;
+            }
         }
         self.engine.ask(Request::Purge)?;
         let mut doubtful = self.doubtful;

@@ -121,17 +121,18 @@ impl StoreHandle {
         if old == new {
             return Reply::known(Err(Error::own_key()));
         }
-        Reply::lookup(move |_| Box::pin(moved(engine, old, new, merge)))
+        let rename = Rename {
+            from: old,
+            merge,
+            may_be_alias: false,
+        };
+        Reply::lookup(move |_| Box::pin(moved(engine, rename, new)))
     }
 
     fn ready_to_move(&self, keys: [&str; 2]) -> Result<&Arc<Engine>> {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };
-        if session_file::is_deleted_key(keys[1]) {
-            let reason = "it is that of a deleted session";
-            return Err(Error::InvalidKey { reason });
-        }
         for key in keys {
             session_file::validate_key(key.trim())?;
             session_file::validate_key(key)?;
@@ -144,32 +145,25 @@ impl StoreHandle {
 }
 
 /// Has a session go on under another key, and waits for it.
-pub(super) async fn moved(
-    engine: Arc<Engine>,
-    old: Arc<str>,
-    new: Arc<str>,
-    merge: bool,
-) -> Result<Merged> {
+pub(super) async fn moved(engine: Arc<Engine>, rename: Rename, new: Arc<str>) -> Result<Merged> {
+    let old = &rename.from;
     loop {
         let catalog = &engine.shared.catalog;
-        if !catalog.has_files(&old) {
-            return Err(match catalog.resolve(&old) {
-                Some(key) => Error::is_alias(&old, &key),
+        if !catalog.has_files(old) {
+            return Err(match catalog.resolve(old) {
+                Some(key) => Error::is_alias(old, &key),
                 None => Error::SessionNotFound {
                     key: old.to_string(),
                 },
             });
         }
         // Its session would be out of reach.
-        if let Some(key) = catalog.resolve_other(&new).filter(|key| *key != old) {
+        let third = catalog.resolve_other(&new).filter(|key| key != old);
+        if let Some(key) = third.filter(|_| !rename.may_be_alias) {
             return Err(Error::is_alias(&new, &key));
         }
         Reply::command(engine.clone(), old.clone(), Leave).await?;
-        let rename = Rename {
-            from: old.clone(),
-            merge,
-        };
-        let moved = Reply::command(engine.clone(), new.clone(), rename).await?;
+        let moved = Reply::command(engine.clone(), new.clone(), rename.clone()).await?;
         if let Some(has_said) = moved {
             return Ok(if has_said {
                 Merged::Joined

@@ -92,10 +92,10 @@ impl Retention {
     async fn plan_at(&self, place: Place) -> Result<RetentionPlan> {
         let page = self.chats.sessions(self.policy.query()).at(place).await?;
         let (now, keeps) = match &self.chats.side {
-            Side::Writer(engine) => (engine.shared.clock.now(), engine.shared.keep_deleted),
+            Side::Writer(engine) => (engine.shared.clock.now(), engine.shared.trash),
             Side::Reader(_) => (SystemClock::default().now(), None),
         };
-        let keeps = self.policy.keeps_deleted(keeps);
+        let keeps = self.policy.trash(keeps);
         let mut deleted = SessionPage::default();
         if keeps.is_some() {
             let query = self.policy.query().order(SessionOrder::Name).deleted();
@@ -128,7 +128,10 @@ impl Retention {
             return Ok(false);
         }
         let expect = Some(moment.meta.version);
-        let delete = Delete { expect };
+        let delete = Delete {
+            expect,
+            to_trash: false,
+        };
         match Reply::command(engine.clone(), session.key.as_str().into(), delete).await {
             Ok(()) => Ok(true),
             Err(Error::VersionConflict { .. }) => Ok(false),

@@ -1,36 +1,36 @@
-//! Deleted sessions that are kept, and bringing them back.
+//! Deleting sessions, the trash, and bringing them back.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::finding::{Listed, Owned, Sight as _};
 use super::moving::moved;
 use super::{Side, StoreHandle, blocking};
-use crate::disk::session_file::{self, Meta};
+use crate::disk::session_file::{self, Meta, MetaText};
 use crate::engine::Engine;
 use crate::engine::glance::{self, GLANCES};
 use crate::engine::shard::verbs::delete::Delete;
+use crate::engine::shard::verbs::rename::Rename;
 use crate::error::{Error, Result};
+use crate::front::erase::is_own;
 use crate::front::reply::Reply;
 
 /// Deleting.
 impl StoreHandle {
     /// Deletes a session: both its files, and its aliases and
-    /// [backups](Self::list_backups) with it; it cannot be brought back. Readers that
-    /// hold a snapshot finish with it. Does nothing to a session that does not
-    /// exist. Like every verb it resolves the key first: given an alias it deletes
+    /// [backups](Self::list_backups) with it; it cannot be brought back, unless the store has a
+    /// trash. Readers that hold a snapshot finish with it. Does nothing to a session that does
+    /// not exist. Like every verb it resolves the key first: given an alias it deletes
     /// the session the alias names. Always durable.
     ///
-    /// With [`StoreOptions::keep_deleted`](crate::StoreOptions::keep_deleted) the session is
-    /// kept under another key, `deleted:20261128T192303.123Z:` (the time in UTC) and its own,
-    /// with all there is of it, and [`undelete_session`](Self::undelete_session) brings it
-    /// back. Its key and aliases mean nothing then, or what they would without it. It is
-    /// listed by [`SessionQuery::deleted`](crate::SessionQuery::deleted) alone, and can be
-    /// read under that key, not written to; deleted once more, it is gone. So it is after
-    /// [`erase`](Self::erase), and once [retention](Self::retention) is applied and it was
-    /// kept for long enough. Other programs see its files: to them it is a session of that
-    /// key. This copies the session's file, and waits as
-    /// [`rename_session`](Self::rename_session) does.
+    /// With [`StoreOptions::trash`](crate::StoreOptions::trash) the session is kept with all
+    /// there is of it, and [`undelete`](Self::undelete) brings it back. In the trash its key is
+    /// `deleted:20261128T192303.123456789Z:` (the time in UTC) and the one that it had; that one
+    /// and its aliases mean nothing then, or what they would without it.
+    /// [`SessionQuery::deleted`](crate::SessionQuery::deleted) alone lists it. It can be read
+    /// under that key, and not written to. It is gone once it is deleted under that key or
+    /// [erased](Self::erase), or if [retention](Self::retention) is applied when it was kept for
+    /// long enough. Other programs see its files: to them it is a session of that key. To put a
+    /// session there copies its file, and waits until no compaction of it is under way.
     ///
     /// An older session that it took history over from is a session of its own,
     /// and stays; whoever ensures the same aliases again takes it over again. To
@@ -38,48 +38,40 @@ impl StoreHandle {
     /// aliases name, with [`exact_keys`](Self::exact_keys).
     ///
     /// # Errors
-    /// Those all verbs share. A session that is to be kept must be readable, and its copy needs
-    /// room.
+    /// Those all verbs share. Nothing is put into the trash that cannot be read, or for whose copy
+    /// there is no space: see [`delete_for_good`](Self::delete_for_good).
     pub fn delete_session(&self, key: &str) -> Reply<()> {
-        let Side::Writer(engine) = &self.side else {
-            return Reply::known(Err(Error::ReadOnly));
+        let has_trash = match &self.side {
+            Side::Writer(engine) => engine.shared.trash.is_some(),
+            Side::Reader(_) => false,
         };
-        if engine.shared.keep_deleted.is_none() && !session_file::is_deleted_key(key) {
-            return self.ask(key, Delete::default());
-        }
-        if let Err(error) = self.open_to_read(key) {
-            return Reply::known(Err(error));
-        }
-        let (this, engine, key) = (self.clone(), engine.clone(), key.to_owned());
-        Reply::lookup(move |_| {
-            Box::pin(async move {
-                loop {
-                    let catalog = &engine.shared.catalog;
-                    let key = this.canonical(catalog, &key)?;
-                    if session_file::is_deleted_key(&key) || !catalog.has_files(&key) {
-                        return Reply::command(engine, key, Delete::default()).await;
-                    }
-                    let to = unused_key(&engine, &key);
-                    match moved(engine.clone(), key, to, false).await {
-                        Ok(_) => return Ok(()),
-                        // Somebody else deleted it, too.
-                        Err(
-                            Error::SessionNotFound { .. }
-                            | Error::HasHistory { .. }
-                            | Error::IsAlias { .. },
-                        ) => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-            })
-        })
+        self.let_go(key, has_trash)
     }
 
-    /// Brings back the session that was [deleted](Self::delete_session) last under a key or an
-    /// alias, if it was kept; or the one that [is kept](crate::SessionQuery::deleted) under that
-    /// very key. Answers which key it has: the one it had. Lines, summary, title, ids of messages
-    /// taken once, backups, archive and positions are as they were, and so are its aliases, but
-    /// for those that mean another session now. Always durable; copies the session's file.
+    /// Deletes a session without putting it into the trash, or one that is there already:
+    /// [`delete_session`](Self::delete_session) of a store that has none. It needs no space, and
+    /// reads nothing of the session.
+    ///
+    /// # Errors
+    /// Those all verbs share.
+    pub fn delete_for_good(&self, key: &str) -> Reply<()> {
+        self.let_go(key, false)
+    }
+
+    fn let_go(&self, key: &str, to_trash: bool) -> Reply<()> {
+        let delete = Delete {
+            expect: None,
+            to_trash,
+        };
+        self.ask(key, delete)
+    }
+
+    /// Brings back the session that was [deleted](Self::delete_session) last under a key, or
+    /// under an alias if none was under a key, out of the trash; or the one that has this very
+    /// key in the trash. Answers with the key that it has again. Lines, summary, title, labels
+    /// and pin, ids of messages taken once, backups, archive and positions are as they were. So
+    /// are its aliases, but for those that became another session's. Always durable; copies the
+    /// session's file.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -87,94 +79,108 @@ impl StoreHandle {
     /// # fn main() -> sessionlog::Result<()> {
     /// # let scratch = tempfile::tempdir().unwrap();
     /// let month = Duration::from_secs(30 * 24 * 3600);
-    /// let store = Store::open_with(scratch.path(), StoreOptions::new().keep_deleted(month))?;
+    /// let store = Store::open_with(scratch.path(), StoreOptions::new().trash(month))?;
     /// let chats = store.handle();
     /// chats.add_message("telegram:7", "user", "hi").wait()?;
     /// chats.delete_session("telegram:7").wait()?;
     /// assert!(chats.list_sessions().wait()?.is_empty());
     ///
-    /// let kept = chats.sessions(SessionQuery::new().deleted()).wait()?.sessions;
-    /// assert_eq!(kept[0].deletion.as_ref().unwrap().key, "telegram:7");
-    /// assert_eq!(chats.history(&kept[0].key).wait()?.len(), 1);
+    /// let trash = chats.sessions(SessionQuery::new().deleted()).wait()?.sessions;
+    /// assert_eq!(trash[0].deleted.as_ref().unwrap().key, "telegram:7");
+    /// assert_eq!(chats.history(&trash[0].key).wait()?.len(), 1);
     ///
-    /// assert_eq!(chats.undelete_session("telegram:7").wait()?, "telegram:7");
+    /// assert_eq!(chats.undelete("telegram:7").wait()?, "telegram:7");
     /// assert_eq!(chats.history("telegram:7").wait()?.len(), 1);
     /// # store.close()
     /// # }
     /// ```
     ///
     /// # Errors
-    /// [`Error::SessionNotFound`] if none is kept; [`Error::HasHistory`] if its key has a session
-    /// again, with a message or a summary: [`merge_session`](Self::merge_session) of the key that
-    /// it is kept under and that one puts it before; [`Error::IsAlias`] if its key is another
-    /// session's alias now; those all verbs share. Nothing is changed then.
-    pub fn undelete_session(&self, key: &str) -> Reply<String> {
-        let Side::Writer(engine) = &self.side else {
-            return Reply::known(Err(Error::ReadOnly));
+    /// [`Error::SessionNotFound`] if none is there; [`Error::HasHistory`] if its key has a session
+    /// again, with a message or a summary: [`merge_session`](Self::merge_session) of the key in
+    /// the trash and that one puts it before; [`Error::IsAlias`] if its key is another session's
+    /// alias, which only [`exact_keys`](Self::exact_keys) reach past, and is no agent's main one;
+    /// those all verbs share. Nothing is changed then.
+    pub fn undelete(&self, key: &str) -> Reply<String> {
+        let engine = match self.writer() {
+            Ok(engine) => engine.clone(),
+            Err(error) => return Reply::known(Err(error)),
         };
-        if let Err(error) = self.open_to_read(key) {
-            return Reply::known(Err(error));
-        }
-        let (this, engine, key) = (self.exact_keys(), engine.clone(), key.trim().to_owned());
+        let is_exact = !self.resolve;
+        let (this, key) = (self.exact_keys(), key.to_owned());
         Reply::lookup(move |place| {
             Box::pin(async move {
                 let among = engine.clone();
-                let (kept, was) = blocking(place, move || this.kept_of(&among, &key)).await?;
-                moved(engine, kept.into(), was.as_str().into(), false).await?;
+                let find = move || this.in_trash(&among, &key);
+                let (kept, was) = blocking(place, find).await?;
+                let rename = Rename {
+                    from: kept.into(),
+                    merge: false,
+                    // The session may have stood beside that of its alias before.
+                    may_be_alias: is_exact || !is_own(&was),
+                };
+                moved(engine, rename, was.as_str().into()).await?;
                 Ok(was)
             })
         })
     }
 
-    /// The key that a deleted session is kept under, and the one that it had.
-    fn kept_of(&self, engine: &Arc<Engine>, key: &str) -> Result<(String, String)> {
-        let kept = Kept::all(self, engine);
-        let found = kept.into_iter().rev().find(|kept| match &kept.was {
-            Ok(was) => kept.key == key || was.text.key == key || claims(was, key),
-            Err(_) => kept.key == key || session_file::key_before(&kept.key) == key,
-        });
-        let Some(Kept { key, was }) = found else {
-            let key = key.to_owned();
-            return Err(Error::SessionNotFound { key });
-        };
-        Ok((key, was?.text.key.clone()))
-    }
-}
-
-fn claims(meta: &Meta, alias: &str) -> bool {
-    meta.text.aliases.iter().any(|own| own == alias)
-}
-
-/// A key for a session that is deleted now.
-fn unused_key(engine: &Engine, key: &str) -> Arc<str> {
-    let mut at = engine.shared.clock.now();
-    loop {
-        let deleted = session_file::deleted_key(key, at);
-        if !engine.shared.catalog.knows(&deleted) {
-            return deleted.into();
+    /// The engine, unless it takes no commands.
+    fn writer(&self) -> Result<&Arc<Engine>> {
+        match &self.side {
+            Side::Reader(_) => Err(Error::ReadOnly),
+            Side::Writer(engine) if engine.is_closed() => Err(engine.failure()),
+            Side::Writer(engine) => Ok(engine),
         }
-        at += Duration::from_millis(1);
+    }
+
+    /// The key that a session has in the trash, and the one that it had.
+    fn in_trash(&self, engine: &Arc<Engine>, key: &str) -> Result<(String, String)> {
+        let mut all = Kept::all(self, engine);
+        all.reverse();
+        let is_found = |kept: &&Kept, key: &str, by_alias: bool| match &kept.was {
+            _ if kept.key == key => true,
+            Ok(was) if by_alias => was.aliases.iter().any(|own| own == key && is_own(own)),
+            Ok(was) => was.key == key,
+            Err(_) => !by_alias && session_file::key_before(&kept.key) == key,
+        };
+        // White space around a key may be part of it.
+        let ways = [(key, false), (key.trim(), false), (key.trim(), true)];
+        let found = |(key, by_alias)| all.iter().find(|kept| is_found(kept, key, by_alias));
+        match ways.into_iter().find_map(found) {
+            Some(kept) => Ok((kept.key.clone(), kept.was.clone()?.key.clone())),
+            None => Err(Error::SessionNotFound { key: key.into() }),
+        }
     }
 }
 
-/// A deleted session that is kept.
+/// A session in the trash.
 pub(super) struct Kept {
-    /// The key that it is kept under.
     pub(super) key: String,
-    /// Its sidecar as it was before the deletion.
-    pub(super) was: Result<Meta>,
+    /// What its sidecar said before the deletion.
+    pub(super) was: Result<Arc<MetaText>>,
 }
 
 impl Kept {
+    /// Whether it had that key, or that alias, unless it is an agent's main one.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        match &self.was {
+            Ok(was) => {
+                let aliases = was.aliases.iter().filter(|alias| is_own(alias));
+                aliases.chain([&was.key]).any(|own| own == name)
+            }
+            Err(_) => session_file::key_before(&self.key) == name,
+        }
+    }
+
     /// All, in the order of their deletion.
     pub(super) fn all(chats: &StoreHandle, engine: &Arc<Engine>) -> Vec<Self> {
         let mut listed: Vec<Listed> = engine.shared.catalog.listed();
         listed.retain(|(_, key)| session_file::is_deleted_key(key));
         listed.sort_by(|(_, a), (_, b)| a.cmp(b));
         let sessions = Owned(chats, engine);
-        let metas = glance::each(&listed, GLANCES, &|session| {
-            Ok(sessions.meta(session)?.undeleted())
-        });
+        let was = |meta: Meta| meta.undeleted().text.clone();
+        let metas = glance::each(&listed, GLANCES, &|session| sessions.meta(session).map(was));
         let all = listed.into_iter().zip(metas);
         all.map(|((_, key), was)| Self { key, was }).collect()
     }

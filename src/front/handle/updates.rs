@@ -5,8 +5,9 @@ use std::fmt::Debug;
 
 use super::lines::{encode, hand_back};
 use super::{Side, StoreHandle};
-use crate::disk::session_file::TagChange;
+use crate::disk::session_file::{self, TagChange};
 use crate::engine::position::{Keep, Position};
+use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::update::{self, Updated};
 use crate::error::{Error, Result, Version};
 use crate::front::context::Messages;
@@ -71,10 +72,28 @@ impl StoreHandle {
             expect,
             tags,
             after,
+            replaces,
         } = update;
         let fits = summary
             .as_deref()
             .map_or(Ok(()), |text| self.check_summary(text));
+        let max = self.limits;
+        if replaces {
+            return self.encoded(key, move |engine| {
+                let encoded = fits.and_then(|()| encode(&messages.0, max, engine));
+                let mut lines = encoded.map_err(|e| hand_back(e, messages.0))?.bytes;
+                if let Some(tokens) = tokens {
+                    lines.extend_from_slice(session_file::encode_usage(tokens).as_bytes());
+                    lines.push(b'\n');
+                }
+                Ok(SetHistory {
+                    summary,
+                    tags,
+                    after,
+                    ..SetHistory::of(lines, expect)
+                })
+            });
+        }
         let besides = update::Update {
             summary,
             tags,

@@ -1,7 +1,6 @@
 //! The verbs that change what a session says, and flushing that.
 
 use std::fmt::Debug;
-use std::marker::PhantomData;
 
 use super::lines::{Limits, Lines, encode, encode_text, hand_back};
 use super::{Side, StoreHandle, blocking};
@@ -156,11 +155,7 @@ impl StoreHandle {
         self.encoded(key, move |engine| {
             let encoded = encode(&messages, max, engine);
             let lines = encoded.map_err(|e| hand_back(e, messages))?;
-            Ok(SetHistory {
-                lines: lines.bytes,
-                expect,
-                told: PhantomData,
-            })
+            Ok(SetHistory::of(lines.bytes, expect))
         })
     }
 

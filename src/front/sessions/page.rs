@@ -45,7 +45,7 @@ impl SessionPage {
     pub(in crate::front) fn of_those(sessions: Vec<SessionInfo>, query: &SessionQuery) -> Self {
         let wanted = |info: &SessionInfo| {
             let is = |wanted: &Option<String>, own| wanted.as_deref().is_none_or(|w| w == own);
-            info.deletion.is_some() == query.deleted
+            info.deleted.is_some() == query.deleted
                 && info.key.starts_with(&query.prefix)
                 && query
                     .since

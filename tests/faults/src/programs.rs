@@ -135,7 +135,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Keeps what cargo says of an executable: `Executable tests/it/main.rs (PATH)`.
+    /// Keeps what cargo says of an executable: `Executable tests/kill.rs (TARGET/kill-HASH)`.
     fn note(&mut self, line: &str) {
         let Some(said) = line.trim_start().strip_prefix("Executable ") else {
             return;
@@ -143,9 +143,10 @@ impl Programs {
         let Some((source, path)) = said.trim_end_matches(')').rsplit_once(" (") else {
             return;
         };
-        let name = match source.strip_prefix("tests/") {
-            Some(test) => test.trim_end_matches(".rs").trim_end_matches("/main"),
-            None => "unit",
+        let file = path.rsplit('/').next().unwrap_or(path);
+        let name = match file.rsplit_once('-') {
+            Some((name, _)) if !source.starts_with("unittests") => name,
+            _ => "unit",
         };
         self.paths.insert(name.to_owned(), path.into());
     }

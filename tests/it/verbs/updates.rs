@@ -616,3 +616,44 @@ fn an_answer_to_a_session_in_memory_that_is_gone_is_refused() {
     late().unwrap_err();
     assert!(!store.exists("cli").wait().unwrap());
 }
+
+#[test]
+fn an_update_puts_messages_in_the_place_of_a_history_with_all_else_that_it_says() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "cli", 0..3);
+    let seen = chats.snapshot("cli").wait().unwrap();
+    let whole = Update::new()
+        .replace([Message::user("a"), Message::assistant("b")])
+        .summary("two")
+        .title("Letters")
+        .labels(["open"])
+        .tokens(17);
+    let elsewhere = chats.snapshot("other").wait().unwrap().end();
+    let refused = chats.update("cli", whole.clone().after(elsewhere)).wait();
+    assert!(matches!(refused, Err(Error::PositionNotFound { .. })));
+    assert_eq!(texts(&chats, "cli"), numbers(0..3));
+    let at = whole.clone().expect(seen.version()).after(seen.end());
+    let now = chats.update("cli", at.clone()).wait().unwrap();
+    let late = chats.update("cli", at).wait();
+    assert!(is_conflict(&late.unwrap_err()));
+    let check = |chats: &StoreHandle| {
+        assert_eq!(texts(chats, "cli"), ["a", "b"]);
+        let meta = chats.session_meta("cli").wait().unwrap();
+        assert_eq!((&*meta.summary, &*meta.tags.title), ("two", "Letters"));
+        assert_eq!(meta.tags.labels, ["open"]);
+        let tokens = chats.context("cli").token_count().wait().unwrap();
+        assert_eq!((tokens, meta.skip), (17, 0));
+    };
+    check(&chats);
+    assert_eq!(version(&chats), now);
+    let absent = whole.expect(Version::ABSENT);
+    assert!(is_conflict(
+        &chats.update("cli", absent.clone()).wait().unwrap_err()
+    ));
+    chats.update("new", absent).wait().unwrap();
+    assert_eq!(texts(&chats, "new"), ["a", "b"]);
+    store.close().unwrap();
+    check(&open(dir.path()).handle());
+}

@@ -1,6 +1,8 @@
 //! Gemini CLI: `tmp/<project>/chats/session-*.json`, one object, or `.jsonl`, where a message
 //! that changed stands again, with the same id.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use super::super::reading::{at_place, invalid};
@@ -12,6 +14,7 @@ use crate::error::Result;
 pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {
     let whole = serde_json::from_str::<Value>(text);
     let mut messages: Vec<(usize, Value)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
     match whole.as_ref().map(|value| value["messages"].as_array()) {
         Ok(Some(list)) => {
             transcript.id = whole
@@ -27,12 +30,13 @@ pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {
                 if record["sessionId"].is_string() {
                     transcript.id = record["sessionId"].as_str().map(String::from);
                 } else if record["type"].is_string() {
-                    let same = |(_, known): &&mut (usize, Value)| {
-                        known["id"].is_string() && known["id"] == record["id"]
-                    };
-                    match messages.iter_mut().find(same) {
-                        Some(known) => known.1 = record,
-                        None => messages.push((at, record)),
+                    match record["id"].as_str().and_then(|id| places.get(id)) {
+                        Some(&place) => messages[place].1 = record,
+                        None => {
+                            let id = record["id"].as_str().map(String::from);
+                            places.extend(id.map(|id| (id, messages.len())));
+                            messages.push((at, record));
+                        }
                     }
                 } else {
                     transcript.skip("a record that is no message");

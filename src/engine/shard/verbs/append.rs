@@ -30,6 +30,7 @@ impl Verb for Append {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = false;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         self.lines.len()
@@ -113,6 +114,7 @@ impl Shard {
         };
         if session.busy
             || session.moved
+            || session.kept
             || !session.waiting.is_empty()
             || session.compaction_ready()
         {

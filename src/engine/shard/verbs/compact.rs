@@ -40,6 +40,7 @@ impl Verb for Compact {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         0

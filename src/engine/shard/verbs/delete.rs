@@ -16,17 +16,19 @@ use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Change, Op};
 use crate::engine::shard::flush::set_aside;
 use crate::engine::shard::request::{Absent, Manner, Verb};
-use crate::engine::shard::session::Session;
+use crate::engine::shard::session::{Pending, Session};
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::View;
 use crate::error::{Error, Result, Version};
 use crate::ground::storage::FileKind;
 
-/// Delete the session: its files, its backups, and what its aliases mean.
+/// Delete the session: its files, its backups, and what its aliases mean; or put all of that into
+/// the trash.
 #[derive(Debug, Default)]
 pub(crate) struct Delete {
     /// What the session is to be at.
     pub(crate) expect: Option<Version>,
+    pub(crate) to_trash: bool,
 }
 
 impl Verb for Delete {
@@ -34,6 +36,7 @@ impl Verb for Delete {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = true;
 
     fn bytes(&self) -> usize {
         0
@@ -44,7 +47,7 @@ impl Verb for Delete {
     }
 
     fn waits(&self, session: &Session) -> bool {
-        !session.is_still()
+        !session.is_still() || self.to_trash && !session.may_leave()
     }
 
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
@@ -59,6 +62,9 @@ impl Verb for Delete {
         let has_more = || has_backups() || has_archived() || has_taken();
         if !session.exists && (session.deleted || !has_more()) {
             return turn.out.answer(answer, Ok(()));
+        }
+        if self.to_trash && session.exists && !session.kept {
+            return shard.put_into_trash(id, Ack::Done(answer), turn);
         }
         shard.push_delete(id, Ack::Done(answer), turn);
     }
@@ -118,10 +124,7 @@ impl Shard {
         if let Some(file) = session.file.take() {
             turn.out.close(file, len);
         }
-        let leaves = session
-            .pending
-            .take_if(|pending| pending.leaves())
-            .is_some();
+        let leaves = session.pending.take_if(|pending| pending.leaves());
         session.make_vacant();
         // In this order: whoever finds it gone resolves the key again, and must not be led
         // here once more by the aliases of a session that has another key now.
@@ -133,8 +136,8 @@ impl Shard {
         }
         // The removed names must reach the disk with the next flush.
         self.mark_dirty(id);
-        if leaves {
-            self.send_after(id, turn);
+        if let Some(Pending::Leaving { to_trash }) = leaves {
+            self.send_after(id, to_trash, turn);
         }
         Ok(())
     }

@@ -38,6 +38,7 @@ impl Verb for Ensure {
     const MANNER: Manner = Manner::Names;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         let found = match &self.search {

@@ -38,6 +38,7 @@ impl Verb for Fork {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         self.copy.rest.len() + self.copy.summary.len() + self.copy.tags.size()

@@ -58,7 +58,11 @@ impl Session {
     /// The sidecar that holds after a change of its text. One over the limit is
     /// refused before anything is staged, for what is acknowledged must be
     /// written, and read again; unless it gets smaller.
-    pub(super) fn changed(&self, change: impl FnOnce(&mut Meta), turn: &Turn<'_>) -> Result<Meta> {
+    pub(in crate::engine::shard) fn changed(
+        &self,
+        change: impl FnOnce(&mut Meta),
+        turn: &Turn<'_>,
+    ) -> Result<Meta> {
         let mut meta = self.staged.meta.clone();
         change(&mut meta);
         let len = |meta: &Meta| session_file::encoded_sidecar_len(&meta.to_sidecar());

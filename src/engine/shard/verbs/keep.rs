@@ -29,6 +29,7 @@ impl Verb for Keep {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         0

@@ -17,6 +17,7 @@ impl Verb for Leave {
     const MANNER: Manner = Manner::Names;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = true;
 
     fn bytes(&self) -> usize {
         0

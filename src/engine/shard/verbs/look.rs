@@ -18,6 +18,7 @@ impl Verb for Look {
     const MANNER: Manner = Manner::Looks;
     const READS_CONTROLS: bool = true;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         0

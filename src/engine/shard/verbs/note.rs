@@ -23,6 +23,7 @@ impl Verb for SystemPrompt {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = true;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         self.prompt.len()
@@ -65,6 +66,7 @@ impl Verb for Checkpoint {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = true;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         0

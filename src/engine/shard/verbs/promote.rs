@@ -43,6 +43,7 @@ impl Verb for Promote {
     const MANNER: Manner = Manner::Names;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         self.candidate.bytes() + self.identity.as_ref().map_or(0, Identity::bytes)

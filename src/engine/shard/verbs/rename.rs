@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use super::promote::Blank;
-use crate::disk::session_file::{self, Meta};
+use crate::disk::session_file;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
-use crate::engine::shard::change::Origin;
 use crate::engine::shard::locate::Query;
 use crate::engine::shard::moving::Leaving;
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::Session;
-use crate::engine::shard::source::{Moved, Source};
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
@@ -19,10 +17,12 @@ use crate::ground::storage::StorageFile;
 /// Become the session `from`, which is gone then; with what this one says after it, if `merge`.
 /// Answers whether this one said something; `None` if the other one must be made
 /// [ready](super::leave::Leave) first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rename {
     pub(crate) from: Arc<str>,
     pub(crate) merge: bool,
+    /// Whether this one's key may be an alias of a third session, which it means then.
+    pub(crate) may_be_alias: bool,
 }
 
 impl Verb for Rename {
@@ -30,6 +30,7 @@ impl Verb for Rename {
     const MANNER: Manner = Manner::Names;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         self.from.len()
@@ -57,7 +58,7 @@ impl Verb for Rename {
             Ok(Readiness::NotReady) => turn.out.answer(answer, Ok(None)),
             Ok(Readiness::Ready(ready)) => {
                 let ack = Ack::with(answer, Some(ready.has_said));
-                ready.push(shard, id, ack, turn);
+                shard.take_in(id, ready.leaving, ack, turn);
             }
             Err(error) => turn.out.answer(answer, Err(error)),
         }
@@ -73,13 +74,10 @@ enum Readiness {
     Ready(Box<Ready>),
 }
 
-/// All that is needed of both sessions.
+/// The session that leaves, and whether this one says something.
 struct Ready {
     leaving: Leaving,
-    /// Whether this session says something.
     has_said: bool,
-    moved: Moved,
-    meta: Meta,
 }
 
 impl Rename {
@@ -97,12 +95,12 @@ impl Rename {
         // and what the new key means would be that one's.
         let catalog = &turn.shared.catalog;
         let third = catalog.claimant(&self.from).filter(|third| *third != key);
-        // Of a deleted session, nothing leads to where it went.
-        if let Some(third) = third.filter(|_| !session_file::is_deleted_key(&key)) {
+        if let Some(third) = third {
             return Err(Error::is_alias(&self.from, &third));
         }
         let third = catalog.resolve_other(&key);
-        if let Some(third) = third.filter(|third| *third != self.from) {
+        let third = third.filter(|third| *third != self.from && !self.may_be_alias);
+        if let Some(third) = third {
             return Err(Error::is_alias(&key, &third));
         }
         let number = session_file::shard_of(&self.from);
@@ -112,47 +110,6 @@ impl Rename {
         let Some(leaving) = leaving.transpose()?.flatten() else {
             return Ok(Readiness::NotReady);
         };
-        let own_ids = shard.ids(id, turn)?;
-        let own = shard.file_lines(id, turn)?;
-        let session = shard.session(id);
-        let own = (own.end > 0).then_some(own);
-        let older = leaving.text_as(&key, turn.shared);
-        let meta = session.changed(|meta| meta.text_mut().follow(&older), turn)?;
-        let entry = shard.reclaim(id, turn).entry.clone();
-        let moving = leaving.moving(&entry, &own_ids, own.is_some(), turn.shared);
-        let moving = Arc::new(moving);
-        let older = leaving.lines.clone();
-        Ok(Readiness::Ready(Box::new(Ready {
-            has_said,
-            moved: Moved { older, own, moving },
-            meta,
-            leaving,
-        })))
-    }
-}
-
-impl Ready {
-    fn push(self, shard: &mut Shard, id: usize, ack: Ack, turn: &mut Turn<'_>) {
-        let Self {
-            leaving,
-            moved,
-            meta,
-            ..
-        } = self;
-        let from = leaving.owner;
-        turn.beside(shard, from.shard, |old, _| old.hold_to_leave(from.session));
-        let session = shard.session(id);
-        session.staged.meta = meta;
-        if session.exists {
-            session.touch(turn.now);
-        } else {
-            // It is the other session, and none other than that.
-            session.versions = leaving.versions;
-            session.staged.meta.version = leaving.meta.version;
-            session.staged.meta.updated_at = leaving.meta.updated_at.clone();
-        }
-        session.created(turn.now);
-        let origin = Origin::Moved(moved.moving.clone());
-        shard.start_rewrite(id, Source::Moved(moved), origin, ack, turn);
+        Ok(Readiness::Ready(Box::new(Ready { leaving, has_said })))
     }
 }

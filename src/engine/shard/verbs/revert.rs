@@ -22,6 +22,7 @@ impl Verb for Revert {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = true;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         0

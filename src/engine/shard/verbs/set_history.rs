@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::disk::session_file::{Meta, TagChange};
+use crate::engine::position::{Place, Position};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
@@ -12,7 +14,7 @@ use crate::engine::shard::session::Session;
 use crate::engine::shard::source::Source;
 use crate::engine::shard::turn::Turn;
 use crate::engine::shard::verbs::update::Updated;
-use crate::error::Version;
+use crate::error::{Error, Result, Version};
 
 /// Replace the history by whole lines, each ended by LF; answer with what came of it, as `T`
 /// says it.
@@ -21,7 +23,25 @@ pub(crate) struct SetHistory<T> {
     pub(crate) lines: Vec<u8>,
     /// The version that the session must be at.
     pub(crate) expect: Option<Version>,
+    /// A position of the history that the session must still have.
+    pub(crate) after: Option<Position>,
+    pub(crate) summary: Option<String>,
+    pub(crate) tags: TagChange,
     pub(crate) told: PhantomData<fn() -> T>,
+}
+
+impl<T> SetHistory<T> {
+    /// That replaces the history, and nothing else.
+    pub(crate) fn of(lines: Vec<u8>, expect: Option<Version>) -> Self {
+        Self {
+            lines,
+            expect,
+            after: None,
+            summary: None,
+            tags: TagChange::default(),
+            told: PhantomData,
+        }
+    }
 }
 
 impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
@@ -29,13 +49,16 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
-        self.lines.len()
+        let summary = self.summary.as_ref().map_or(0, String::len);
+        self.lines.len() + summary + self.tags.size()
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<T> {
         match Version::ABSENT.require(key, self.expect) {
+            Ok(()) if self.after.is_some() => Absent::Answer(Err(Error::no_position(key))),
             Ok(()) => Absent::Create,
             Err(error) => Absent::Answer(Err(error)),
         }
@@ -47,11 +70,12 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
 
     fn stage(self, answer: Answer<T>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         let session = shard.session(id);
-        let found = session.settled.meta.version;
-        if let Err(error) = found.require(&session.entry.key, self.expect) {
-            return turn.out.answer(answer, Err(error));
-        }
+        let meta = match self.check(session, turn) {
+            Ok(meta) => meta,
+            Err(error) => return turn.out.answer(answer, Err(error)),
+        };
         let session = shard.reclaim(id, turn);
+        session.staged.meta = meta;
         session.created(turn.now);
         let told = T::from(Updated {
             version: session.next_version(),
@@ -61,5 +85,28 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
         session.staged.meta.skip = 0;
         let source = Source::Lines(self.lines);
         shard.start_rewrite(id, source, Origin::Lines, Ack::with(answer, told), turn);
+    }
+}
+
+impl<T> SetHistory<T> {
+    /// What the sidecar is to say, if the session is as it is to be.
+    fn check(&self, session: &Session, turn: &Turn<'_>) -> Result<Meta> {
+        let key = &session.entry.key;
+        session.settled.meta.version.require(key, self.expect)?;
+        let goes_on = |after: Position| session.numbering.find(after) != Place::Elsewhere;
+        if !self.after.is_none_or(goes_on) {
+            return Err(Error::no_position(key));
+        }
+        if self.summary.is_none() && self.tags.is_empty() {
+            return Ok(session.staged.meta.clone());
+        }
+        let change = |meta: &mut Meta| {
+            let text = meta.text_mut();
+            if let Some(summary) = &self.summary {
+                text.summary.clone_from(summary);
+            }
+            self.tags.clone().apply(&mut text.tags);
+        };
+        session.changed(change, turn)
     }
 }

@@ -19,6 +19,7 @@ impl Verb for Subscribe {
     const MANNER: Manner = Manner::Subscribes;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         0

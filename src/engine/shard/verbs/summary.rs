@@ -22,6 +22,7 @@ impl Verb for SetSummary {
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = false;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         self.summary.len()

@@ -23,6 +23,7 @@ impl Verb for UpsertMeta {
     const MANNER: Manner = Manner::Names;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = false;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         self.identity.bytes()

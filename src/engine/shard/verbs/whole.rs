@@ -26,6 +26,7 @@ impl Verb for Whole {
     const MANNER: Manner = Manner::Looks;
     const READS_CONTROLS: bool = false;
     const TOUCHES_FILES: bool = true;
+    const LETS_GO: bool = false;
 
     fn bytes(&self) -> usize {
         0

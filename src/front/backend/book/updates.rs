@@ -44,6 +44,7 @@ impl Book {
             labels,
             pinned,
             after,
+            replaces,
         } = update.into_parts();
         let tags = TagChange::new(title, labels, pinned);
         let found = self.version(&key);
@@ -60,6 +61,7 @@ impl Book {
         if !after.is_none_or(goes_on) {
             return Err(Error::PositionNotFound { key });
         }
+        let keep = keep.filter(|_| !replaces);
         let staying = match (self.page(&key), keep) {
             (Some(page), Some(keep)) => match page.staying(keep) {
                 Some(staying) => staying,
@@ -79,12 +81,16 @@ impl Book {
         let lines = self.accept(&key, messages, summary.as_deref(), tags.size())?;
         self.check_tags(&key, &tags, summary.as_deref())?;
         let hides = keep.is_some() && found != Version::ABSENT;
-        if lines.is_empty() && summary.is_none() && tags.is_empty() && !hides {
+        if lines.is_empty() && summary.is_none() && tags.is_empty() && !hides && !replaces {
             return Ok(found);
         }
         self.change(key.clone(), |page| {
-            page.keep(staying);
-            page.extend(lines);
+            if replaces {
+                page.replace(lines);
+            } else {
+                page.keep(staying);
+                page.extend(lines);
+            }
             if let Some(summary) = summary {
                 page.summary = summary;
             }

@@ -65,7 +65,7 @@ pub fn put_session(
         if is_emptied {
             empty(&chats, &key).await?;
         } else {
-            chats.delete_session(&key).await?;
+            chats.delete_for_good(&key).await?;
             // After a crash no backup that comes next is taken for one of the deleted session.
             chats.flush().await?;
         }

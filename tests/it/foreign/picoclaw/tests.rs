@@ -15,7 +15,7 @@ fn in_memory() -> PicoClaw<InMemory> {
 }
 
 fn golden() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden"))
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../golden"))
 }
 
 #[test]

@@ -1,0 +1,1 @@
+//! There is nothing here: the tests are in `main.rs`.

@@ -45,15 +45,13 @@ impl Delete {
         let mut keys = Vec::new();
         for name in &self.sessions {
             // The beginning of a key is not enough to delete it.
-            match chats.resolve_session_key(name).wait()? {
-                Some(key) => keys.push(key),
-                None => {
-                    let near = resolve::session(&chats.exact_keys(), name)?;
-                    let what = format!("there is no session {name}; nothing was deleted");
-                    let hint = format!("a whole key is needed; is {near} meant?");
-                    return Err(Failure::new(what).hint(hint));
-                }
-            }
+            let Some(key) = chats.resolve_session_key(name).wait()? else {
+                let near = resolve::session(&chats.exact_keys(), name)?;
+                let what = format!("there is no session {name}; nothing was deleted");
+                let hint = format!("a whole key is needed; is {near} meant?");
+                return Err(Failure::new(what).hint(hint));
+            };
+            keys.push(key);
         }
         let exact = chats.exact_keys();
         let mut out = Output::new();

@@ -24,7 +24,8 @@ pub(crate) struct Title {
     /// The session: its key, an alias, or the beginning of either
     session: String,
     /// The title
-    title: String,
+    #[arg(value_name = "TITLE")]
+    text: String,
     #[command(flatten)]
     writing: Writing,
 }
@@ -34,7 +35,7 @@ impl Title {
         let store = self.dir.write_with(self.writing, StoreOptions::new())?;
         let chats = store.handle();
         let key = resolve::session(&chats, &self.session)?;
-        chats.exact_keys().set_title(&key, &self.title).wait()?;
+        chats.exact_keys().set_title(&key, &self.text).wait()?;
         let title = chats.exact_keys().session_meta(&key).wait()?.tags.title;
         store.close()?;
         let mut out = Output::new();

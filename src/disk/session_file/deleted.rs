@@ -16,7 +16,7 @@ const PREFIX: &str = "deleted:";
 const TIME: &[u8] = b"00000000T000000.000000000Z";
 
 /// The field of the sidecar that remembers what a deleted session was called.
-const FIELD: &str = "sessionlog_deleted";
+const FIELD: &str = "deleted_session";
 
 /// What a deleted session was called.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -89,7 +89,7 @@ impl MetaText {
             over: over.cloned().collect(),
         };
         let mut text = self.clone();
-        text.key = key.to_owned();
+        key.clone_into(&mut text.key);
         text.aliases.clear();
         let names = serde_json::to_string(&names);
         text.tags.set_unknown(FIELD, names.ok().as_deref());

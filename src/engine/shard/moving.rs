@@ -149,7 +149,7 @@ impl Shard {
             }),
         };
         match leaving {
-            Ok(leaving) => self.take_in(kept, leaving, ack, turn),
+            Ok(leaving) => self.take_in(kept, &leaving, ack, turn),
             Err(error) => turn.out.settle(ack, &Err(error)),
         }
     }
@@ -239,8 +239,8 @@ impl Shard {
 impl Shard {
     /// Has a session become one that holds still, which is gone then; with what this one says
     /// after it.
-    pub(super) fn take_in(&mut self, id: usize, leaving: Leaving, ack: Ack, turn: &mut Turn<'_>) {
-        let (moved, meta) = match self.joined(id, &leaving, turn) {
+    pub(super) fn take_in(&mut self, id: usize, leaving: &Leaving, ack: Ack, turn: &mut Turn<'_>) {
+        let (moved, meta) = match self.joined(id, leaving, turn) {
             Ok(joined) => joined,
             Err(error) => return turn.out.settle(ack, &Err(error)),
         };

@@ -87,9 +87,9 @@ impl StoreHandle {
                     lines.push(b'\n');
                 }
                 Ok(SetHistory {
+                    after,
                     summary,
                     tags,
-                    after,
                     ..SetHistory::of(lines, expect)
                 })
             });

@@ -13,7 +13,7 @@ use sessionlog::{
 
 use crate::support::{Caller, add_numbers, files, manual, numbers, open_on, scope, scratch, texts};
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const DAY: Duration = Duration::from_hours(24);
 
 fn keeping(dir: &Path) -> Store {
     Store::open_with(dir, manual().archive(true).trash(DAY)).unwrap()
@@ -189,7 +189,7 @@ fn what_came_after_the_deletion_is_neither_lost_nor_taken_over() {
     assert_eq!(texts(&chats, "rome"), numbers(5..6));
     assert_eq!(texts(&chats, "trip"), numbers(6..7));
     let meta = chats.session_meta("a").wait().unwrap();
-    assert!(meta.aliases.is_empty() && meta.tags.unknown_field("sessionlog_deleted").is_none());
+    assert!(meta.aliases.is_empty() && meta.tags.unknown_field("deleted_session").is_none());
 
     chats.delete_session("b").wait().unwrap();
     let rome = vec!["b".to_owned()];

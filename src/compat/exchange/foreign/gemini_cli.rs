@@ -30,13 +30,12 @@ pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {
                 if record["sessionId"].is_string() {
                     transcript.id = record["sessionId"].as_str().map(String::from);
                 } else if record["type"].is_string() {
-                    match record["id"].as_str().and_then(|id| places.get(id)) {
-                        Some(&place) => messages[place].1 = record,
-                        None => {
-                            let id = record["id"].as_str().map(String::from);
-                            places.extend(id.map(|id| (id, messages.len())));
-                            messages.push((at, record));
-                        }
+                    let id = record["id"].as_str().map(String::from);
+                    if let Some(&place) = id.as_ref().and_then(|id| places.get(id)) {
+                        messages[place].1 = record;
+                    } else {
+                        places.extend(id.map(|id| (id, messages.len())));
+                        messages.push((at, record));
                     }
                 } else {
                     transcript.skip("a record that is no message");

@@ -58,7 +58,7 @@ impl Verb for Rename {
             Ok(Readiness::NotReady) => turn.out.answer(answer, Ok(None)),
             Ok(Readiness::Ready(ready)) => {
                 let ack = Ack::with(answer, Some(ready.has_said));
-                shard.take_in(id, ready.leaving, ack, turn);
+                shard.take_in(id, &ready.leaving, ack, turn);
             }
             Err(error) => turn.out.answer(answer, Err(error)),
         }

@@ -802,7 +802,7 @@ fn a_session_gets_another_key_and_stands_before_what_that_has() {
             .ensure_session_metadata("group:1", None, aliases)
             .wait()
             .unwrap();
-        if matches!(store.kind(), StoreKind::LegacyJson | StoreKind::Other) {
+        if matches!(store.kind(), StoreKind::LegacyJson) {
             let refused = store.rename_session("group:1", "super:1").wait();
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
             let refused = store.merge_session("group:1", "super:1").wait();

@@ -92,8 +92,10 @@ const VISIBLE: &str = "(l.session_id, l.line_at) >= (s.session_id, s.start_at)
      AND (l.session_id, l.line_at) < (s.session_id, s.end_at) AND l.kind = 0";
 
 /// All or nothing: what the sessions were left as must still be so, and their keys, which leave
-/// versions alone when they change; the lane must have its token, nobody else may be meant by a key, and nobody may follow. Else this
-/// fails, and with it the commit, which is under way already.
+/// versions alone when they change; the lane must have its token, nobody else may be meant by a
+/// key, and nobody may follow. Else this fails, and with it the commit, which is under way already.
+/// The key is no condition of the update: the server would look for the rows by it, and lock them
+/// in another order.
 const APPEND_KNOWN: &str = "WITH held AS (
      UPDATE {schema}.sessions s SET version = i.version, end_at = i.end_at,
          lines = i.lines, messages = i.messages, updated_at = i.updated_at,
@@ -105,8 +107,8 @@ const APPEND_KNOWN: &str = "WITH held AS (
              updated_ns, taken, found_version, found_ns, found_lines, found_end, key)
      WHERE s.session_id = i.session_id AND s.version = i.found_version
          AND s.updated_ns = i.found_ns AND s.lines = i.found_lines
-         AND s.end_at = i.found_end AND s.key = i.key
-     RETURNING s.session_id),
+         AND s.end_at = i.found_end
+     RETURNING s.key = i.key AS is_its_key),
  added AS (
      INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
      SELECT * FROM unnest($13::bigint[], $14::bigint[], $15::smallint[],
@@ -114,7 +116,7 @@ const APPEND_KNOWN: &str = "WITH held AS (
  noted AS (
      INSERT INTO {schema}.message_ids (session_id, message_id, turn)
      SELECT * FROM unnest($18::bigint[], $19::bytea[], $20::bigint[])){AND_FORGET}
- SELECT 1 / CAST((SELECT count(*) FROM held) = $21
+ SELECT 1 / CAST((SELECT count(*) FROM held WHERE is_its_key) = $21
      AND EXISTS (SELECT 1 FROM {schema}.lanes WHERE lane_id = $22 AND token = $23)
      AND NOT EXISTS (SELECT 1 FROM unnest($24::text[]) AS t(k)
          JOIN {schema}.session_aliases a ON a.alias = k AND a.session_key <> k)

@@ -381,6 +381,8 @@ macro_rules! carry_out {
 fn plain<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
     match answer {
         Err(Error::VersionConflict { key, .. }) => format!("changed: {key}"),
+        // A session is told by its key, or by the alias that was given.
+        Err(Error::PositionNotFound { .. }) => "no such position".into(),
         other => format!("{other:?}"),
     }
 }

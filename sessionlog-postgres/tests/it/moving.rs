@@ -114,7 +114,7 @@ fn a_renamed_session_goes_on_with_all_there_is_of_it() {
                 .wait()
                 .unwrap();
             server().unwrap().sql(&format!(
-                "UPDATE {schema}.session_tags SET tags = '{{\"theirs\":[1, 2],' || substr(tags, 2)
+                "UPDATE {schema}.session_tags SET tags = '{{\"theirs\":[1,2],' || substr(tags, 2)
                  WHERE session_id = (SELECT session_id FROM {schema}.sessions WHERE key = '{old}')"
             ));
             if !is_bare {
@@ -146,7 +146,7 @@ fn a_renamed_session_goes_on_with_all_there_is_of_it() {
             assert_eq!((after.skip, after.count), (before.skip, before.count));
             assert_eq!(after.created_at, before.created_at);
             assert_eq!(after.tags, before.tags);
-            assert_eq!(after.tags.unknown_field("theirs"), Some("[1, 2]"));
+            assert_eq!(after.tags.unknown_field("theirs"), Some("[1,2]"));
             assert_eq!(after.tags.title, "trip");
             let version = store.snapshot(new).wait().unwrap().version();
             if is_bare {
@@ -262,7 +262,7 @@ fn a_merge_forgets_none_of_the_newest_ids_of_either_and_the_rest_by_and_by() {
     }
     for n in 0..40 {
         assert!(!is_known(&store, NEW, &format!("later {n}")));
-        for newest in n.saturating_sub(14)..=n {
+        for newest in usize::saturating_sub(n, 14)..=n {
             assert!(is_known(&store, NEW, &format!("later {newest}")));
         }
     }

@@ -94,8 +94,8 @@ const VISIBLE: &str = "(l.session_id, l.line_at) >= (s.session_id, s.start_at)
 /// All or nothing: what the sessions were left as must still be so, and their keys, which leave
 /// versions alone when they change; the lane must have its token, nobody else may be meant by a
 /// key, and nobody may follow. Else this fails, and with it the commit, which is under way already.
-/// The key is no condition of the update: the server would look for the rows by it, and lock them
-/// in another order.
+/// The key is no condition of the update: the server would look for the rows by it, which takes
+/// longer than by their numbers.
 const APPEND_KNOWN: &str = "WITH held AS (
      UPDATE {schema}.sessions s SET version = i.version, end_at = i.end_at,
          lines = i.lines, messages = i.messages, updated_at = i.updated_at,

@@ -258,10 +258,19 @@ fn a_merge_forgets_none_of_the_newest_ids_of_either_and_the_rest_by_and_by() {
         for n in 1..16 {
             assert!(is_known(&store, key, &format!("{NEW} {n}")), "{n}");
         }
-        assert!(is_known(&store, key, &format!("{OLD} 30")));
+        for n in 29..31 {
+            assert!(is_known(&store, key, &format!("{OLD} {n}")), "{n}");
+        }
     }
     for n in 0..40 {
         assert!(!is_known(&store, NEW, &format!("later {n}")));
+        // The older session's ids go first.
+        for newest in n + 2..16 {
+            assert!(
+                is_known(&store, NEW, &format!("{NEW} {newest}")),
+                "{newest} after {n}"
+            );
+        }
         for newest in usize::saturating_sub(n, 14)..=n {
             assert!(is_known(&store, NEW, &format!("later {newest}")));
         }

@@ -182,6 +182,9 @@ fn a_merge_puts_the_older_history_before_the_newer_with_all_there_is_of_both() {
         full(&store, OLD, 0);
         full(&store, NEW, 10);
         store.set_title(OLD, "the group").wait().unwrap();
+        // It shows a prompt, and the newer one's is hidden.
+        let prompt = store.context(OLD).write_system_prompt("the group's");
+        prompt.wait().unwrap();
         let created = meta(&store, OLD).created_at;
         let seen = [OLD, NEW].map(|key| store.snapshot(key).wait().unwrap());
         let merged = store.merge_session(OLD, NEW).wait().unwrap();
@@ -338,6 +341,15 @@ fn late_writers_of_other_processes_arrive_at_the_new_key() {
     }
 }
 
+/// Says that it is over when it is dropped.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn while_sessions_move_processes_lose_nothing_and_make_none_anew() {
     let Some(server) = server() else { return };
@@ -354,6 +366,8 @@ fn while_sessions_move_processes_lose_nothing_and_make_none_anew() {
                 assert_eq!(newest.len(), 1, "empty in between");
             }
         });
+        // A claim that fails ends the reader, too.
+        let ends = Ends(&over);
         let mut at = "s0".to_owned();
         for round in 0..12 {
             let next = format!("moved:{round}");
@@ -373,7 +387,7 @@ fn while_sessions_move_processes_lose_nothing_and_make_none_anew() {
             Merged::Joined
         );
         crew.wait_for(2);
-        over.store(true, Ordering::Relaxed);
+        drop(ends);
         reader.join().unwrap();
     });
     let told = crew.stop();

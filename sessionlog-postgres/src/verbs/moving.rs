@@ -56,7 +56,7 @@ impl Transaction<'_> {
         }
         self.gone(old);
         self.claim(new, &meta.aliases, &former).await?;
-        self.describe(new, said, meta);
+        self.describe(new, &said, meta);
         Ok(Ok(Outcome::Whether(has_said)))
     }
 
@@ -115,7 +115,7 @@ impl Transaction<'_> {
 
     /// Says of a session what `meta` does, but for its lines and when it was changed. It has this
     /// summary and these tags so far.
-    fn describe(&mut self, key: &str, said: (String, SessionTags), meta: SessionMeta) {
+    fn describe(&mut self, key: &str, said: &(String, SessionTags), meta: SessionMeta) {
         let session = self.session(key);
         session.scope = meta.scope.map(|scope| scope.get().to_owned());
         session.aliases = meta.aliases;

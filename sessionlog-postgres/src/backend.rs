@@ -3,8 +3,8 @@
 use sessionlog::backend::{SessionStore, StoreKind};
 use sessionlog::scope::SessionScope;
 use sessionlog::{
-    Appended, Budget, Keep, Message, Position, Reply, SessionPage, SessionQuery, Update, Version,
-    Window,
+    Appended, Budget, Keep, Merged, Message, Position, Reply, SessionPage, SessionQuery, Update,
+    Version, Window,
 };
 
 use crate::command::Verb;
@@ -118,6 +118,14 @@ impl SessionStore for PostgresStore {
 
     fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
         self.session_scope(key)
+    }
+
+    fn rename_session(&self, old: &str, new: &str) -> Reply<()> {
+        self.rename_session(old, new)
+    }
+
+    fn merge_session(&self, old: &str, new: &str) -> Reply<Merged> {
+        self.merge_session(old, new)
     }
 
     fn close(&self) -> Reply<()> {

@@ -71,6 +71,12 @@ pub(crate) enum Verb {
     Restore(Restore),
     /// Takes in a backup that was made elsewhere.
     TakeBackup(KeptBackup),
+    /// Goes on under another key, which it has to lock, too; before what that key has if it is to
+    /// `merge`.
+    Move {
+        to: String,
+        merge: bool,
+    },
 }
 
 /// Several changes at once; see [`sessionlog::Update`].
@@ -146,9 +152,15 @@ impl Order {
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         let other = match &self.verb {
             Verb::Fork { from, .. } => Some(from.as_str()),
+            Verb::Move { to, .. } => Some(to.as_str()),
             _ => None,
         };
         std::iter::once(self.key.as_str()).chain(other)
+    }
+
+    /// Whether it matters which sessions have its keys as aliases.
+    pub(crate) fn asks_for_aliases(&self) -> bool {
+        !self.exact || self.verb.goes_along() || matches!(self.verb, Verb::Move { .. })
     }
 }
 
@@ -188,6 +200,20 @@ impl Verb {
         };
         let carried = carried.into_iter().flat_map(|carried| &carried.ids);
         once.iter().chain(carried).map(String::as_str).collect()
+    }
+
+    /// Whether it goes with the session if that got another key, also if it takes keys literally.
+    /// The others say whose the key is.
+    pub(crate) fn goes_along(&self) -> bool {
+        match self {
+            Self::Update(update) => update.carried.is_none(),
+            Self::Upsert(_)
+            | Self::Promote { .. }
+            | Self::Restore(_)
+            | Self::TakeBackup(_)
+            | Self::Move { .. } => false,
+            _ => true,
+        }
     }
 
     /// Whether it can share a transaction with others: it needs the session's row and no

@@ -30,7 +30,7 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
     let known = format!(
         "{}, ARRAY['', ''], {}, ARRAY[7, 9], ARRAY[1, 1], ARRAY[0, 0]::smallint[],
          ARRAY['', '']::bytea[], ARRAY['', ''], ARRAY[7], ARRAY['']::bytea[], ARRAY[1],
-         2, 1, 1, ARRAY['old:3']",
+         2, 1, 1, ARRAY['old:3'], ARRAY['telegram:7', 'telegram:9']",
         ["ARRAY[7, 9]"; 5].join(", "),
         ["ARRAY[7, 9]"; 6].join(", ")
     );
@@ -110,7 +110,13 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
         ),
     ];
     let (people, tags) = (of_people(&sql, page), of_tags(&sql, page));
-    let rest = [people, tags, of_searches(&sql), of_backups(&sql, &sought)];
+    let rest = [
+        people,
+        tags,
+        of_searches(&sql),
+        of_backups(&sql, &sought),
+        of_moves(&sql),
+    ];
     statements.extend(rest.into_iter().flatten());
     statements
 }
@@ -228,9 +234,36 @@ fn of_backups(sql: &Sql, sought: &str) -> Vec<Statement> {
     ]
 }
 
+fn of_moves(sql: &Sql) -> Vec<Statement> {
+    let lines = || vec!["lines_pkey"];
+    vec![
+        (
+            typed(&sql.move_lines, "bigint, bigint, bigint, bigint, boolean"),
+            "8, 9, 0, 300, false".into(),
+            lines(),
+        ),
+        (
+            typed(&sql.make_room, "bigint, bigint, bigint, bigint"),
+            "8, 0, 300, 300".into(),
+            lines(),
+        ),
+        (typed(&sql.turn_back, "bigint"), "8".into(), lines()),
+        (
+            typed(&sql.move_ids, "bigint, bigint"),
+            "8, 9".into(),
+            vec!["message_ids_pkey"],
+        ),
+        (
+            typed(&sql.move_backup_lines, "bigint, bigint"),
+            "8, 9".into(),
+            vec!["sessions_pkey", "backups_pkey", "backup_lines_pkey"],
+        ),
+    ]
+}
+
 const KNOWN: &str = "bigint[], bigint[], bigint[], bigint[], bigint[], text[], bigint[], \
      bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], smallint[], \
-     bytea[], text[], bigint[], bytea[], bigint[], bigint, bigint, bigint, text[]";
+     bytea[], text[], bigint[], bytea[], bigint[], bigint, bigint, bigint, text[], text[]";
 const FOUR: &str = "text, text, boolean, boolean";
 const LISTED: &str = "bytea, bytea, text, text, text, bigint, bytea, text, bigint, bigint, text";
 

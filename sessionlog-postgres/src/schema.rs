@@ -16,7 +16,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration {
         version: 1,
         name: "sessions, lines, aliases, message ids, lanes, followers",
@@ -57,6 +57,11 @@ const MIGRATIONS: [Migration; 8] = [
         name: "titles, labels and pins",
         sql: include_str!("../migrations/0008_tags.sql"),
     },
+    Migration {
+        version: 9,
+        name: "aliases that were keys",
+        sql: include_str!("../migrations/0009_moved.sql"),
+    },
 ];
 
 impl Migration {
@@ -84,7 +89,7 @@ const PARTITIONS: &str = include_str!("../migrations/partitions.sql");
 const SEARCH_INDEX: &str = include_str!("../migrations/text_search_index.sql");
 
 /// The version that this crate works with.
-pub const SCHEMA_VERSION: i32 = 8;
+pub const SCHEMA_VERSION: i32 = 9;
 
 /// The SQL of all migrations for a schema of this name, to be applied by hand, in order.
 ///

@@ -37,6 +37,15 @@ pub(crate) struct Sql {
     pub(crate) backups: String,
     pub(crate) own_backups: String,
     pub(crate) fork_lines: String,
+    pub(crate) set_key: String,
+    pub(crate) make_room: String,
+    pub(crate) turn_back: String,
+    pub(crate) move_lines: String,
+    pub(crate) renumber_ids: String,
+    pub(crate) move_ids: String,
+    pub(crate) move_backup_lines: String,
+    pub(crate) move_backups: String,
+    pub(crate) count_moved_backups: String,
     pub(crate) settle: String,
     pub(crate) find: String,
     pub(crate) session: String,
@@ -82,22 +91,24 @@ const MEANT: &str = "COALESCE(
 const VISIBLE: &str = "(l.session_id, l.line_at) >= (s.session_id, s.start_at)
      AND (l.session_id, l.line_at) < (s.session_id, s.end_at) AND l.kind = 0";
 
-/// All or nothing: what the sessions were left as must still be so, the lane must have
-/// its token, nobody else may be meant by a key, and nobody may follow. Else this
-/// fails, and with it the commit, which is under way already.
+/// All or nothing: what the sessions were left as must still be so, and their keys, which leave
+/// versions alone when they change; the lane must have its token, nobody else may be meant by a
+/// key, and nobody may follow. Else this fails, and with it the commit, which is under way already.
+/// The key is no condition of the update: the server would look for the rows by it, which takes
+/// longer than by their numbers.
 const APPEND_KNOWN: &str = "WITH held AS (
      UPDATE {schema}.sessions s SET version = i.version, end_at = i.end_at,
          lines = i.lines, messages = i.messages, updated_at = i.updated_at,
          updated_ns = i.updated_ns, taken = i.taken
      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
          $5::bigint[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[],
-         $10::bigint[], $11::bigint[], $12::bigint[])
+         $10::bigint[], $11::bigint[], $12::bigint[], $25::text[])
          AS i(session_id, version, end_at, lines, messages, updated_at,
-             updated_ns, taken, found_version, found_ns, found_lines, found_end)
+             updated_ns, taken, found_version, found_ns, found_lines, found_end, key)
      WHERE s.session_id = i.session_id AND s.version = i.found_version
          AND s.updated_ns = i.found_ns AND s.lines = i.found_lines
          AND s.end_at = i.found_end
-     RETURNING s.session_id),
+     RETURNING s.key = i.key AS is_its_key),
  added AS (
      INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
      SELECT * FROM unnest($13::bigint[], $14::bigint[], $15::smallint[],
@@ -105,12 +116,19 @@ const APPEND_KNOWN: &str = "WITH held AS (
  noted AS (
      INSERT INTO {schema}.message_ids (session_id, message_id, turn)
      SELECT * FROM unnest($18::bigint[], $19::bytea[], $20::bigint[])){AND_FORGET}
- SELECT 1 / CAST((SELECT count(*) FROM held) = $21
+ SELECT 1 / CAST((SELECT count(*) FROM held WHERE is_its_key) = $21
      AND EXISTS (SELECT 1 FROM {schema}.lanes WHERE lane_id = $22 AND token = $23)
      AND NOT EXISTS (SELECT 1 FROM unnest($24::text[]) AS t(k)
          JOIN {schema}.session_aliases a ON a.alias = k AND a.session_key <> k)
      AND NOT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())
      AS int)";
+
+/// The backups of session `$1`, each with the number that it has in session `$2`: its own if that
+/// never had any, so that one that was written down finds the same backup; else the next ones.
+const MOVED_BACKUPS: &str = "SELECT b.number, CASE WHEN s.backups = 0 THEN b.number
+         ELSE s.backups + row_number() OVER (ORDER BY b.number) END AS is_now
+     FROM {schema}.backups b JOIN {schema}.sessions s ON s.session_id = $2
+     WHERE b.session_id = $1";
 
 /// What else the statement does if ids are to be forgotten.
 const AND_FORGET: &str = ",
@@ -166,10 +184,12 @@ impl Sql {
             // Whether anybody follows is in each row, of which there is one at least.
             claims: fill(
                 "SELECT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now()), k,
-                     (SELECT a.session_id FROM {schema}.session_aliases a
-                      WHERE a.alias = k AND a.session_key <> k
-                      ORDER BY a.file_name, a.session_key LIMIT 1)
-                 FROM (VALUES (1)) AS one(n) LEFT JOIN unnest($1::text[]) AS t(k) ON true",
+                     c.session_id, c.was_key
+                 FROM (VALUES (1)) AS one(n) LEFT JOIN unnest($1::text[]) AS t(k) ON true
+                 LEFT JOIN LATERAL (SELECT a.session_id, a.was_key
+                     FROM {schema}.session_aliases a
+                     WHERE a.alias = k AND a.session_key <> k
+                     ORDER BY a.file_name, a.session_key LIMIT 1) AS c ON true",
             ),
             // In the order of their numbers, which is the same in every collation: two who lock
             // the same sessions wait for each other, and not both. The ids are an array, found once: if they were joined to, the
@@ -260,7 +280,7 @@ impl Sql {
             append_known_and_forget: fill(
                 &APPEND_KNOWN.replace("{AND_FORGET}", AND_FORGET).replace(
                     "{FORGET}",
-                    &forget("$25::bigint[], $26::bigint[], $27::bigint[]"),
+                    &forget("$26::bigint[], $27::bigint[], $28::bigint[]"),
                 ),
             ),
             insert_ids: fill(
@@ -335,6 +355,60 @@ impl Sql {
                 "INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
                  SELECT $2, line_at, kind, line, said FROM {schema}.lines
                  WHERE session_id = $1 AND line_at < $3",
+            ),
+            set_key: fill(
+                "UPDATE {schema}.sessions SET key = $2, file_name = $3 WHERE session_id = $1",
+            ),
+            // By way of places before all others: the server looks at each row whether another one
+            // has its place.
+            make_room: fill(
+                "UPDATE {schema}.lines SET line_at =
+                     -(line_at + CASE WHEN line_at < $2 THEN $3 ELSE $4 END)
+                 WHERE session_id = $1",
+            ),
+            turn_back: fill(
+                "UPDATE {schema}.lines SET line_at = -line_at
+                 WHERE session_id = $1 AND line_at < 0",
+            ),
+            move_lines: fill(
+                "INSERT INTO {schema}.lines (session_id, line_at, kind, line, said)
+                 SELECT $2, line_at + CASE WHEN line_at < $3 THEN 0 ELSE $4 END, kind, line, said
+                 FROM {schema}.lines WHERE session_id = $1 AND ($5 OR kind <> 2)",
+            ),
+            // Behind so many turns.
+            renumber_ids: fill(
+                "UPDATE {schema}.message_ids m SET turn = $2 + o.nth
+                 FROM (SELECT message_id, row_number() OVER (ORDER BY turn, message_id) AS nth
+                     FROM {schema}.message_ids WHERE session_id = $1) AS o
+                 WHERE m.session_id = $1 AND m.message_id = o.message_id",
+            ),
+            // Of an id that both have the later turn counts.
+            move_ids: fill(
+                "INSERT INTO {schema}.message_ids (session_id, message_id, turn)
+                 SELECT $2, message_id, turn FROM {schema}.message_ids WHERE session_id = $1
+                 ON CONFLICT DO NOTHING",
+            ),
+            move_backup_lines: fill(&format!(
+                "INSERT INTO {{schema}}.backup_lines (session_id, number, line_at, kind, line, said)
+                 SELECT $2, n.is_now, l.line_at, l.kind, l.line, l.said
+                 FROM ({MOVED_BACKUPS}) AS n
+                 JOIN {{schema}}.backup_lines l ON l.session_id = $1 AND l.number = n.number"
+            )),
+            move_backups: fill(&format!(
+                "INSERT INTO {{schema}}.backups (session_id, number, reason, made_ms, size,
+                     start_at, end_at, lines, hidden, messages)
+                 SELECT $2, n.is_now, b.reason, b.made_ms, b.size, b.start_at, b.end_at, b.lines,
+                     b.hidden, b.messages
+                 FROM ({MOVED_BACKUPS}) AS n
+                 JOIN {{schema}}.backups b ON b.session_id = $1 AND b.number = n.number"
+            )),
+            // After the others, which look at how many there were.
+            count_moved_backups: fill(
+                "UPDATE {schema}.sessions s SET backups = CASE WHEN s.backups = 0
+                     THEN (SELECT o.backups FROM {schema}.sessions o WHERE o.session_id = $1)
+                     ELSE s.backups + (SELECT count(*) FROM {schema}.backups b
+                         WHERE b.session_id = $1) END
+                 WHERE s.session_id = $2",
             ),
             settle: fill(
                 "UPDATE {schema}.lanes SET settled = settled + 1, seen_at = now()

@@ -157,7 +157,8 @@ impl PostgresStore {
         }
     }
 
-    /// The same store, taking keys literally: no alias is resolved.
+    /// The same store, taking keys literally: no alias is resolved. (But what is written under a
+    /// key that a session had before it was [renamed](Self::rename_session) goes along with it.)
     #[must_use]
     pub fn exact_keys(&self) -> Self {
         Self {

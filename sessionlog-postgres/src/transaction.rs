@@ -13,14 +13,22 @@ use sessionlog::backend::kit;
 use sessionlog::{ChangeKind, Error, Position, Result, Version};
 use tokio_postgres::types::Type;
 
-pub(crate) use self::commit::Committed;
 use self::commit::Opening;
+pub(crate) use self::commit::{Committed, as_race};
 use self::once::Forgotten;
 use crate::command::{Order, Outcome, Update};
 use crate::connection::{Connection, Param};
 use crate::context::Shared;
 use crate::fault::{Fault, Tried};
 use crate::row::{NewLine, Notice, Session};
+
+/// Which session an alias means.
+#[derive(Clone, Debug)]
+struct Claim {
+    key: String,
+    /// Whether it was the key of a session that is this one now.
+    was_key: bool,
+}
 
 /// A transaction under way.
 pub(crate) struct Transaction<'a> {
@@ -33,8 +41,8 @@ pub(crate) struct Transaction<'a> {
     is_presumed: bool,
     /// By key; those that are gone are not among them.
     pub(crate) sessions: HashMap<String, Session>,
-    /// The key of the session that an alias means.
-    claims: HashMap<String, String>,
+    /// The session that an alias means.
+    claims: HashMap<String, Claim>,
     /// Keys that were presumed to be no alias of another session.
     unclaimed: Vec<&'a str>,
     /// Which ids each session took before.
@@ -83,7 +91,7 @@ impl<'a> Transaction<'a> {
                 if trimmed != key {
                     keys.push(trimmed);
                 }
-                if !order.exact {
+                if order.asks_for_aliases() {
                     names.push(trimmed);
                 }
             }
@@ -102,11 +110,13 @@ impl<'a> Transaction<'a> {
         let sql = &self.shared.sql;
         let claimed: [Param<'_>; 1] = [(&names, Type::TEXT_ARRAY)];
         let locked: [Param<'_>; 2] = [(&keys, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
-        // Polled in this order, they are sent in it, and all at once.
-        let (settled, claims, rows) = tokio::join!(
+        // Polled in this order, they are sent in it, and all at once. The aliases after the locks:
+        // a session that was waited for may have left its key to be one, and whoever did not know
+        // would make a session of that key anew.
+        let (settled, rows, claims) = tokio::join!(
             self.opening.send(self.connection, self.shared),
-            self.connection.query(&sql.claims, &claimed),
             self.connection.query(&sql.lock_sessions, &locked),
+            self.connection.query(&sql.claims, &claimed),
         );
         self.settled = settled?;
         let claims = claims?;
@@ -122,7 +132,11 @@ impl<'a> Transaction<'a> {
             let Some(key) = keys_by_id.get(&id) else {
                 return Err(Fault::Again("an alias changed hands meanwhile".into()));
             };
-            self.claims.insert(row.get(1), (*key).clone());
+            let claim = Claim {
+                key: (*key).clone(),
+                was_key: row.get(3),
+            };
+            self.claims.insert(row.get(1), claim);
         }
         let sessions = sessions.into_iter().map(|one| (one.key.clone(), one));
         self.sessions = sessions.collect();
@@ -134,7 +148,12 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// `InvalidKey`.
     pub(crate) fn resolve(&self, order: &Order) -> Result<String> {
-        self.meant(&order.key, order.exact)
+        let key = self.meant(&order.key, order.exact)?;
+        if !order.exact || !order.verb.goes_along() || self.sessions.contains_key(&key) {
+            return Ok(key);
+        }
+        let claim = self.claims.get(key.trim()).filter(|claim| claim.was_key);
+        Ok(claim.map_or(key, |claim| claim.key.clone()))
     }
 
     /// The same of any key that the order names.
@@ -151,10 +170,16 @@ impl<'a> Transaction<'a> {
         if has(trimmed) && kit::is_own_first(trimmed) {
             return Ok(trimmed.to_owned());
         }
-        if let Some(claimant) = self.claims.get(trimmed).filter(|claimant| has(claimant)) {
-            return Ok(claimant.clone());
+        if let Some(claimant) = self.claimant(trimmed).filter(|claimant| has(claimant)) {
+            return Ok(claimant.to_owned());
         }
         Ok(if has(trimmed) { trimmed } else { key }.to_owned())
+    }
+
+    /// The key of the session that has this one as an alias, the first by file name if several do,
+    /// also where the key means its own session.
+    pub(crate) fn claimant(&self, key: &str) -> Option<&str> {
+        self.claims.get(key).map(|claim| &*claim.key)
     }
 
     /// Carries out what needs the session's row and no other.
@@ -226,19 +251,29 @@ impl<'a> Transaction<'a> {
         self.lines.push((id, at, line));
     }
 
+    /// Adds a line at a place of a session, of which the caller counts it.
+    pub(crate) fn put(&mut self, (id, at): (i64, i64), line: NewLine) {
+        self.lines.push((id, at, Cow::Owned(line)));
+    }
+
     /// The session was changed so: it gets another version, and followers are told.
     pub(crate) fn changed(&mut self, key: &str, kind: ChangeKind) -> Outcome {
         let session = self.session(key);
         session.touch();
         let version = session.version();
+        self.tell(key, kind);
+        Outcome::Updated(version, true)
+    }
+
+    /// Followers are told what a session is now.
+    pub(crate) fn tell(&mut self, key: &str, kind: ChangeKind) {
         if self.is_followed {
             let notice = Notice::of(self.session(key), kind);
             self.notices.push(notice);
         }
-        Outcome::Updated(version, true)
     }
 
-    /// The session is gone: the caller removed its rows.
+    /// The session of a key is gone: the caller removed its rows, or gave them another key.
     pub(crate) fn gone(&mut self, key: &str) {
         if let Some(mut session) = self.sessions.remove(key) {
             session.version += 1;

@@ -5,6 +5,7 @@ mod backups;
 mod fork;
 mod identity;
 mod lines;
+mod moving;
 
 use std::borrow::Cow;
 
@@ -55,6 +56,7 @@ impl<'a> Transaction<'a> {
             Verb::Fork { from, at } => self.fork(order, &key, (from, *at)).await,
             Verb::Restore(restore) => self.restore(&key, restore).await,
             Verb::TakeBackup(backup) => self.take_backup(&key, backup).await,
+            Verb::Move { to, merge } => self.go_on_as(&order.key, to, *merge).await,
         }
     }
 
@@ -136,12 +138,18 @@ impl<'a> Transaction<'a> {
         let Some(id) = session.map(|session| session.id) else {
             return Ok(Ok(Outcome::Done));
         };
+        self.remove_all(id).await?;
+        self.gone(key);
+        Ok(Ok(Outcome::Done))
+    }
+
+    /// Removes all rows of a session.
+    async fn remove_all(&self, id: i64) -> Tried<()> {
         for table in TABLES {
             let sql = format!("DELETE FROM {{schema}}.{table} WHERE session_id = $1");
             self.remove(&sql, id).await?;
         }
-        self.gone(key);
-        Ok(Ok(Outcome::Done))
+        Ok(())
     }
 
     async fn revert(&mut self, key: &str, id: i64) -> Tried<Result<Outcome>> {

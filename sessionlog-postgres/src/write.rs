@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use sessionlog::backend::kit::{self, TagChange};
-use sessionlog::{Appended, Error, Keep, Message, Position, Reply, Result, Version};
+use sessionlog::{Appended, Error, Keep, Merged, Message, Position, Reply, Result, Version};
 
 use crate::command::{Identity, Outcome, Update, Verb};
 use crate::row::{NewLine, USAGE};
@@ -360,6 +360,95 @@ impl PostgresStore {
                 always: true,
             });
             Ok(ensured.await? == Outcome::Whether(true))
+        })
+    }
+
+    /// Gives a session another key, as
+    /// [`StoreHandle::rename_session`](sessionlog::StoreHandle::rename_session): its lines, hidden
+    /// ones included, summary, scope, title, labels and pin, unknown fields, times and version, the
+    /// ids of messages taken [once](Self::append_once) and backups, in one transaction; always
+    /// durable. Positions in it stay valid.
+    ///
+    /// The old key becomes an alias of the new one, and so do the old one's aliases. What any
+    /// process writes under the old key arrives at the new one from then on, also with
+    /// [exact keys](Self::exact_keys), as long as the old key is an alias and no session's own key.
+    /// [`ensure_session_metadata`](Self::ensure_session_metadata) and
+    /// [`upsert_session_meta`](Self::upsert_session_meta) say whose a key is, and make a session of
+    /// it. Whoever follows changes is told that the new key's session was replaced and the old
+    /// one's deleted.
+    ///
+    /// It takes its turn among the commands of the old key; what was asked of the new one and not
+    /// awaited before may come after it. If there is a session of the new key, which has neither
+    /// messages nor a summary then, the database copies lines and backups, and it takes as long;
+    /// else it rewrites a few rows. Both keys are taken literally; white space around them does not
+    /// count, unless a session has it in its key.
+    ///
+    /// ```no_run
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let options = sessionlog_postgres::PostgresOptions::new("");
+    /// # let chats = sessionlog_postgres::PostgresStore::open(options)?;
+    /// chats.rename_session("telegram:-123", "telegram:-100123").wait()?;
+    /// chats.add_message("telegram:-123", "user", "late").wait()?;
+    /// assert_eq!(chats.list_sessions().wait()?, ["telegram:-100123"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::HasHistory`] if the new key's session has a visible message or a summary;
+    /// [`Error::SessionNotFound`] if the old key has no session; [`Error::IsAlias`] if it has
+    /// none and is an alias, or if either key is an alias of a third session;
+    /// [`Error::InvalidKey`] if both keys are the same, or one is none;
+    /// [`Error::MessageTooLarge`], without messages, if summary, aliases or tags of both would be
+    /// over the limit of a line; those all verbs share. Nothing is changed then.
+    pub fn rename_session(&self, old: &str, new: &str) -> Reply<()> {
+        done(self.go_on_as(old, new, false))
+    }
+
+    /// Puts the history of a session before that of another, which has the messages of both
+    /// then, as [`StoreHandle::merge_session`](sessionlog::StoreHandle::merge_session). As
+    /// [`rename_session`](Self::rename_session) in all else. The database copies the older
+    /// session's lines and backups: it takes as long as that, and the other writers of both wait
+    /// meanwhile.
+    ///
+    /// Lines that either of them hides come first, and stay hidden. The summary is the older
+    /// one's and, after an empty line, the newer one's. The newer session keeps its scope
+    /// and its title, if it has any, and its unknown fields; it gets those that it lacks. Labels
+    /// are those of both; it is pinned if either is; it was created when the first of them
+    /// was. The older one's checkpoints cannot be gone back to any more. Its backups come
+    /// after the newer one's, with new numbers, if that ever had any; its message ids are the older
+    /// ones. Positions in either become invalid, unless the newer one has no line.
+    ///
+    /// ```no_run
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let options = sessionlog_postgres::PostgresOptions::new("");
+    /// # let chats = sessionlog_postgres::PostgresStore::open(options)?;
+    /// use sessionlog::Merged;
+    ///
+    /// let merged = chats.merge_session("telegram:-123", "telegram:-100123").wait()?;
+    /// assert_eq!(merged, Merged::Joined);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`rename_session`](Self::rename_session), but for [`Error::HasHistory`].
+    pub fn merge_session(&self, old: &str, new: &str) -> Reply<Merged> {
+        map(self.go_on_as(old, new, true), |outcome| {
+            Ok(match outcome {
+                Outcome::Whether(true) => Merged::Joined,
+                _ => Merged::Renamed,
+            })
+        })
+    }
+
+    fn go_on_as(&self, old: &str, new: &str, merge: bool) -> Reply<Outcome> {
+        let (from, to) = (old.to_owned(), new.to_owned());
+        self.write(old, move || {
+            for key in [from.trim(), to.trim(), &to] {
+                kit::check_key(key)?;
+            }
+            Ok(Verb::Move { to, merge })
         })
     }
 

@@ -63,6 +63,7 @@ impl<'a> Transaction<'a> {
             (lane as _, Type::INT8),
             (token as _, Type::INT8),
             (&self.unclaimed as _, Type::TEXT_ARRAY),
+            (&rows.key as _, Type::TEXT_ARRAY),
         ]);
         let (connection, sql) = (self.connection, &self.shared.sql);
         let outworn = Outworn::of(self);
@@ -98,6 +99,7 @@ impl<'a> Transaction<'a> {
 #[derive(Default)]
 struct Appended<'t> {
     id: Vec<i64>,
+    key: Vec<&'t str>,
     version: Vec<i64>,
     end_at: Vec<i64>,
     lines: Vec<i64>,
@@ -128,6 +130,7 @@ impl<'t> Appended<'t> {
 
     fn push(&mut self, session: &'t Session) {
         self.id.push(session.id);
+        self.key.push(&session.key);
         self.version.push(session.version);
         self.end_at.push(session.end_at);
         self.lines.push(session.lines);

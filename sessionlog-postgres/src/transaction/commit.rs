@@ -189,7 +189,7 @@ pub(super) const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 
 /// Two processes made the same session, or one changed what another knew of it: whoever is late
 /// has to look again.
-pub(super) fn as_race(error: tokio_postgres::Error) -> Fault {
+pub(crate) fn as_race(error: tokio_postgres::Error) -> Fault {
     match error.code() {
         Some(&SqlState::UNIQUE_VIOLATION) => {
             Fault::Again("another writer made the session meanwhile".into())

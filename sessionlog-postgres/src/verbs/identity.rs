@@ -95,7 +95,7 @@ impl Transaction<'_> {
     pub(super) async fn set_identity(&mut self, key: &str, identity: &Identity) -> Tried<()> {
         let names = kit::normalize_aliases(key, &identity.aliases);
         let session = self.session(key);
-        let (id, was_new) = (session.id, session.change.is_new);
+        let id = session.id;
         session.scope = identity.scope.as_ref().map(|scope| scope.get().to_owned());
         session.change.text = true;
         let is_same = session.aliases == names;
@@ -103,24 +103,38 @@ impl Transaction<'_> {
         if is_same {
             return Ok(());
         }
-        if !was_new {
-            self.remove(
-                "DELETE FROM {schema}.session_aliases WHERE session_id = $1",
-                id,
-            )
-            .await?;
-        }
+        let former = self.disclaim(&[id]).await?;
+        self.claim(key, &names, &former).await
+    }
+
+    /// Removes the aliases of sessions; which of them were keys.
+    pub(super) async fn disclaim(&self, ids: &[i64]) -> Tried<Vec<String>> {
+        let sql = "DELETE FROM {schema}.session_aliases WHERE session_id = ANY($1)
+             RETURNING alias, was_key";
+        let params: [Param<'_>; 1] = [(&ids, Type::INT8_ARRAY)];
+        let rows = self.ask(sql, &params).await?;
+        let former = rows.iter().filter(|row| row.get(1));
+        Ok(former.map(|row| row.get(0)).collect())
+    }
+
+    /// Has aliases mean a session; the `former` ones were keys.
+    pub(super) async fn claim(&self, key: &str, names: &[String], former: &[String]) -> Tried<()> {
+        let Some(id) = self.sessions.get(key).map(|session| session.id) else {
+            return Ok(());
+        };
         // One that no key can be leads nowhere.
         let names = names.iter().filter(|name| kit::check_key(name).is_ok());
         let names: Vec<&str> = names.map(String::as_str).collect();
         let file = kit::file_name(key).into_bytes();
-        let sql = "INSERT INTO {schema}.session_aliases (session_id, alias, file_name, session_key)
-             SELECT $1, a, $2, $3 FROM unnest($4::text[]) AS t(a)";
-        let params: [Param<'_>; 4] = [
+        let sql = "INSERT INTO {schema}.session_aliases
+                 (session_id, alias, file_name, session_key, was_key)
+             SELECT $1, a, $2, $3, a = ANY($5) FROM unnest($4::text[]) AS t(a)";
+        let params: [Param<'_>; 5] = [
             (&id, Type::INT8),
             (&file, Type::BYTEA),
             (&key, Type::TEXT),
             (&names, Type::TEXT_ARRAY),
+            (&former, Type::TEXT_ARRAY),
         ];
         let sql = self.shared.sql.fill(sql);
         self.connection.execute(&sql, &params).await?;
@@ -209,7 +223,7 @@ impl Transaction<'_> {
 
 /// The control records that go on: the last hidden one of each kind, and those that are not
 /// hidden. Nothing is left to go back to.
-fn carried(controls: Vec<(u64, Vec<u8>)>, start_at: i64) -> Vec<NewLine> {
+pub(super) fn carried(controls: Vec<(u64, Vec<u8>)>, start_at: i64) -> Vec<NewLine> {
     let start_at = start_at.cast_unsigned();
     let mut carried: Vec<NewLine> = Vec::new();
     for (at, line) in controls {

@@ -157,6 +157,26 @@ fn a_key_that_became_anothers_alias_leads_there() {
 }
 
 #[test]
+fn a_session_that_got_another_key_is_not_taken_for_a_new_one_of_its_own() {
+    let Some(two) = Two::open(|options| options) else {
+        return;
+    };
+    let mut all = two.know("a");
+    two.other.rename_session("a", "b").wait().unwrap();
+    two.append("a", "late");
+    all.push("late".to_owned());
+    assert_eq!(texts(&two.other, "b"), all);
+    two.know("moved");
+    two.other.rename_session("moved", "away").wait().unwrap();
+    // Whose version did not change.
+    let made = two.other.upsert_session_meta("moved", None, Vec::new());
+    made.wait().unwrap();
+    two.append("moved", "of its own");
+    assert_eq!(texts(&two.other.exact_keys(), "moved"), ["of its own"]);
+    assert_eq!(texts(&two.other, "away").len(), 9);
+}
+
+#[test]
 fn a_follower_that_came_meanwhile_is_told() {
     let Some(two) = Two::open(|options| options) else {
         return;

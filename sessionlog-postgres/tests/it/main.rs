@@ -18,6 +18,7 @@ mod finding;
 mod forks;
 mod known;
 mod model;
+mod moving;
 mod once;
 mod operators;
 mod plans;

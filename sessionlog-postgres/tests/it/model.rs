@@ -44,6 +44,7 @@ enum Step {
     Fork(usize, usize, Ended),
     RestoreBackup(usize, u64),
     PruneBackups(usize, usize),
+    Move(usize, usize, bool),
 }
 
 /// A title, labels and a pin, as far as they are changed.
@@ -102,7 +103,8 @@ impl Step {
             | Self::Compact(k)
             | Self::Fork(_, k, _)
             | Self::RestoreBackup(k, _)
-            | Self::PruneBackups(k, _) => KEYS[*k],
+            | Self::PruneBackups(k, _)
+            | Self::Move(_, k, _) => KEYS[*k],
         }
     }
 }
@@ -189,8 +191,15 @@ fn a_step() -> impl Strategy<Value = Step> {
         1 => key.clone().prop_map(Step::Compact),
         2 => (key.clone(), key.clone(), ended).prop_map(|(k, to, at)| Step::Fork(k, to, at)),
         2 => (key.clone(), 0_u64..4).prop_map(|(k, n)| Step::RestoreBackup(k, n)),
-        1 => (key, 0_usize..3).prop_map(|(k, n)| Step::PruneBackups(k, n)),
+        1 => (key.clone(), 0_usize..3).prop_map(|(k, n)| Step::PruneBackups(k, n)),
+        3 => (key.clone(), key, any::<bool>()).prop_map(|(k, to, m)| goes_on(k, to, m)),
     ]
+}
+
+/// A session gets another key, but not the one that may have no other names: see [`claims`].
+fn goes_on(key: usize, to: usize, merge: bool) -> Step {
+    let to = if KEYS[to] == "a_b" { 0 } else { to };
+    Step::Move(key, to, merge)
 }
 
 /// What a session may be called. Of two whose keys would have one file name, only one has other
@@ -229,7 +238,8 @@ fn a_step_back() -> impl Strategy<Value = Step> {
         1 => (key.clone(), 0_usize..3).prop_map(|(k, n)| Step::PruneBackups(k, n)),
         1 => key.clone().prop_map(Step::Compact),
         2 => key.clone().prop_map(Step::Delete),
-        4 => (key, ended).prop_map(|(k, at)| Step::Fork(k, 1 - k, at)),
+        4 => (key.clone(), ended).prop_map(|(k, at)| Step::Fork(k, 1 - k, at)),
+        3 => (key, any::<bool>()).prop_map(|(k, m)| Step::Move(k, 1 - k, m)),
     ]
 }
 
@@ -359,6 +369,10 @@ macro_rules! carry_out {
                 let limits = BackupLimits::new().count(*n);
                 plain(store.prune_backups(key(k), limits).wait())
             }
+            Step::Move(k, to, merge) if *merge => {
+                plain(store.merge_session(key(k), key(to)).wait())
+            }
+            Step::Move(k, to, _) => plain(store.rename_session(key(k), key(to)).wait()),
         }
     }};
 }
@@ -367,6 +381,8 @@ macro_rules! carry_out {
 fn plain<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
     match answer {
         Err(Error::VersionConflict { key, .. }) => format!("changed: {key}"),
+        // A session is told by its key, or by the alias that was given.
+        Err(Error::PositionNotFound { .. }) => "no such position".into(),
         other => format!("{other:?}"),
     }
 }
@@ -470,8 +486,11 @@ fn run(steps: &[Step]) {
         let told = carry_out!(&chats, step);
         compact_as_a_database_does(&chats, step.key());
         assert_eq!(carry_out!(&database, step), told, "{n}: {step:?}");
-        let is_last = n + 1 == steps.len();
-        for key in KEYS.into_iter().filter(|key| is_last || *key == step.key()) {
+        let sees_all = n + 1 == steps.len() || matches!(step, Step::Move(..));
+        for key in KEYS
+            .into_iter()
+            .filter(|key| sees_all || *key == step.key())
+        {
             assert_eq!(
                 seen!(&database, key),
                 seen!(&chats, key),

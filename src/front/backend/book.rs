@@ -269,6 +269,7 @@ impl Book {
             return Err(Error::HasHistory { key: new.into() });
         }
         let mut page = own.cloned().unwrap_or_else(|| Page::made(ZERO_TIME));
+        let (is_made, turn) = (own.is_none(), older.turn);
         page.follow(new, (old, older.clone()));
         let besides = page.bytes() - page.identity();
         let lines = page.messages_size();
@@ -281,7 +282,14 @@ impl Book {
         page.keep(self.limits.messages);
         page.fit(self.limits.bytes);
         self.remove(old);
-        self.put(new.to_owned(), page);
+        if is_made {
+            // It is the other session, and none other than that.
+            page.turned(turn);
+            self.claim(new, &page.aliases);
+            self.place(new.to_owned(), page);
+        } else {
+            self.put(new.to_owned(), page);
+        }
         self.forget_oldest();
         Ok(if has_said {
             Merged::Joined
@@ -417,6 +425,10 @@ impl Book {
     fn insert(&mut self, key: String, mut page: Page) {
         self.turn += 1;
         page.turned(self.turn);
+        self.place(key, page);
+    }
+
+    fn place(&mut self, key: String, page: Page) {
         self.bytes += page.bytes();
         self.turns.insert(page.turn, key.clone());
         self.pages.insert(key, page);

@@ -256,12 +256,17 @@ impl Page {
         if self.updated.is_empty() {
             self.updated = older.updated;
         }
+        if self.lines.is_empty() {
+            // Its positions are the older one's, and stay valid.
+            (self.history, self.first) = (older.history, older.first);
+        } else {
+            self.history = 0;
+        }
         let own = std::mem::replace(&mut self.lines, older.lines);
         self.lines.extend(own);
         self.held += older.held;
         let own = std::mem::replace(&mut self.taken, older.taken);
         self.taken.extend(own);
-        self.history = 0;
     }
 
     /// What is said of it besides its messages.

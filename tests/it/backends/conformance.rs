@@ -814,7 +814,7 @@ fn a_session_gets_another_key_and_stands_before_what_that_has() {
             .ensure_session_metadata("group:1", None, aliases)
             .wait()
             .unwrap();
-        if matches!(store.kind(), StoreKind::LegacyJson | StoreKind::Other) {
+        if store.kind() == StoreKind::LegacyJson {
             let refused = store.rename_session("group:1", "super:1").wait();
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
             let refused = store.merge_session("group:1", "super:1").wait();
@@ -823,9 +823,20 @@ fn a_session_gets_another_key_and_stands_before_what_that_has() {
         }
         let taken = store.append_once("group:1", "id", vec![Message::user("2")]);
         assert!(matches!(taken.wait().unwrap(), Appended::New(_)));
+        store.set_title("group:1", "the group").wait().unwrap();
+        store.set_labels("group:1", owned(&["x"])).wait().unwrap();
+        let newest = |key: &str| {
+            let budget = Budget::unlimited().messages(1);
+            store.window(key, budget).wait().unwrap()
+        };
+        let before = newest("group:1");
         store.rename_session("group:1", "moved:1").wait().unwrap();
-        add(store, "super:1", &["3"]);
+        let after = newest("moved:1");
+        assert_eq!((after.start, after.version), (before.start, before.version));
+        let taken = store.append_once("super:1", "newer id", vec![Message::user("3")]);
+        assert!(matches!(taken.wait().unwrap(), Appended::New(_)));
         store.set_summary("super:1", "newer").wait().unwrap();
+        store.set_labels("super:1", owned(&["y"])).wait().unwrap();
         let refused = store.rename_session("moved:1", "super:1").wait();
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
         for (old, new, kind) in [
@@ -856,7 +867,22 @@ fn a_session_gets_another_key_and_stands_before_what_that_has() {
             assert_eq!(texts(store, key), numbers(0..4), "{key}");
         }
         assert_eq!(store.summary("group:1").wait().unwrap(), "older\n\nnewer");
-        let taken = store.append_once("group:1", "id", vec![Message::user("2")]);
-        assert!(matches!(taken.wait().unwrap(), Appended::Duplicate(_)));
+        for id in ["id", "newer id"] {
+            let taken = store.append_once("group:1", id, vec![Message::user("2")]);
+            assert!(
+                matches!(taken.wait().unwrap(), Appended::Duplicate(_)),
+                "{id}"
+            );
+        }
+        let page = store.sessions(SessionQuery::new()).wait().unwrap();
+        assert_eq!(page.sessions[0].title, "the group");
+        assert_eq!(page.sessions[0].labels, ["y", "x"]);
+        let lost = store
+            .truncate_to("super:1", Keep::From(before.start))
+            .wait();
+        assert!(
+            matches!(lost, Err(Error::PositionNotFound { .. })),
+            "{lost:?}"
+        );
     });
 }

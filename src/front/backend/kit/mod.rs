@@ -7,6 +7,7 @@
 
 mod backups;
 mod feed;
+mod joining;
 mod keys;
 mod lines;
 mod matcher;
@@ -20,6 +21,7 @@ pub use crate::disk::session_file::TagChange;
 pub use crate::front::search::{MoreHits, Went};
 pub use backups::{backup, backups_over};
 pub use feed::{ChangeFeed, WatchFeed};
+pub use joining::meta_after;
 pub use keys::{
     check_identity, check_key, check_message_id, check_summary, check_tags, file_name,
     inherits_from, is_own_first, may_have_scope, normalize_aliases,

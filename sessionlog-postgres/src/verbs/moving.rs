@@ -1,0 +1,264 @@
+//! A session that goes on under another key, before what that key has.
+
+use sessionlog::backend::kit::{self, TagChange};
+use sessionlog::{ChangeKind, Error, Result, SessionMeta, SessionTags};
+use tokio_postgres::types::Type;
+
+use super::identity::carried;
+use crate::command::Outcome;
+use crate::connection::Param;
+use crate::fault::Tried;
+use crate::row::{CHECKPOINT, NewLine, Session, random};
+use crate::transaction::{Transaction, as_race};
+
+impl Transaction<'_> {
+    /// See [`Verb::Move`](crate::command::Verb::Move). Answers whether the session of the new key
+    /// said something.
+    pub(super) async fn go_on_as(
+        &mut self,
+        old: &str,
+        new: &str,
+        merge: bool,
+    ) -> Tried<Result<Outcome>> {
+        let literal = |key| {
+            if self.sessions.contains_key(key) {
+                key
+            } else {
+                str::trim(key)
+            }
+        };
+        let (old, new) = (literal(old), literal(new));
+        let has_said = !self.is_blank(new).await?;
+        if let Err(error) = self.may_go_on_as(old, new, has_said && !merge) {
+            return Ok(Err(error));
+        }
+        let older = self.whole_meta(old).await?;
+        let own = self.whole_meta(new).await?;
+        let is_there = self.sessions.contains_key(new);
+        let stays = if is_there { &own } else { &older };
+        let said = (stays.summary.clone(), stays.tags.clone());
+        let meta = kit::meta_after(own, older);
+        if let Err(error) = self.check_meta(&meta) {
+            return Ok(Err(error));
+        }
+        let ids = [old, new]
+            .into_iter()
+            .filter_map(|key| self.sessions.get(key));
+        let ids: Vec<i64> = ids.map(|session| session.id).collect();
+        let mut former = self.disclaim(&ids).await?;
+        former.push(old.trim().to_owned());
+        if is_there {
+            self.put_before(old, new).await?;
+            self.changed(new, ChangeKind::Replaced);
+        } else {
+            self.set_key(old, new).await?;
+            self.tell(new, ChangeKind::Replaced);
+        }
+        self.gone(old);
+        self.claim(new, &meta.aliases, &former).await?;
+        self.describe(new, &said, meta);
+        Ok(Ok(Outcome::Whether(has_said)))
+    }
+
+    /// # Errors
+    /// `InvalidKey`, `SessionNotFound`, `IsAlias`, `HasHistory`.
+    fn may_go_on_as(&self, old: &str, new: &str, is_taken: bool) -> Result<()> {
+        if old == new {
+            let reason = "the session has this key already";
+            return Err(Error::InvalidKey { reason });
+        }
+        let is_alias = |alias: &str, key: &str| Error::IsAlias {
+            alias: alias.into(),
+            key: key.into(),
+        };
+        let (of_old, of_new) = (self.claimant(old), self.claimant(new));
+        if !self.sessions.contains_key(old) {
+            return Err(match of_old {
+                Some(key) => is_alias(old, key),
+                None => Error::SessionNotFound { key: old.into() },
+            });
+        }
+        // What is said to it would go to a third session.
+        let is_own = kit::is_own_first(new) && self.sessions.contains_key(new);
+        if let Some(third) = of_new.filter(|key| *key != old && !is_own) {
+            return Err(is_alias(new, third));
+        }
+        if is_taken {
+            return Err(Error::HasHistory { key: new.into() });
+        }
+        // What comes late for the old key would.
+        match of_old.filter(|key| *key != new) {
+            Some(third) => Err(is_alias(old, third)),
+            None => Ok(()),
+        }
+    }
+
+    /// What is said of a session that was locked, or of none.
+    async fn whole_meta(&self, key: &str) -> Tried<SessionMeta> {
+        let Some(session) = self.sessions.get(key) else {
+            return Ok(SessionMeta::empty(key));
+        };
+        let mut meta = session.meta();
+        meta.summary = self.summary_of(session).await?;
+        meta.tags = self.tags_of(session).await?;
+        Ok(meta)
+    }
+
+    /// # Errors
+    /// `MessageTooLarge`.
+    fn check_meta(&self, meta: &SessionMeta) -> Result<()> {
+        let limit = self.shared.options.max_line;
+        kit::check_summary(&meta.summary, limit)?;
+        kit::check_tags(&TagChange::whole(meta.tags.clone()), limit)?;
+        kit::check_identity(None, &meta.aliases, limit)
+    }
+
+    /// Says of a session what `meta` does, but for its lines and when it was changed. It has this
+    /// summary and these tags so far.
+    fn describe(&mut self, key: &str, said: &(String, SessionTags), meta: SessionMeta) {
+        let session = self.session(key);
+        session.scope = meta.scope.map(|scope| scope.get().to_owned());
+        session.aliases = meta.aliases;
+        session.created_at = meta.created_at;
+        session.change.text = true;
+        if meta.summary != said.0 {
+            session.set_summary(&meta.summary);
+        }
+        if meta.tags != said.1 {
+            session.set_tags(meta.tags);
+        }
+    }
+
+    /// Gives a session a key that none has.
+    async fn set_key(&mut self, old: &str, new: &str) -> Tried<()> {
+        let Some(mut session) = self.sessions.get(old).cloned() else {
+            return Ok(());
+        };
+        let file = kit::file_name(new).into_bytes();
+        let params: [Param<'_>; 3] = [
+            (&session.id, Type::INT8),
+            (&new, Type::TEXT),
+            (&file, Type::BYTEA),
+        ];
+        let sql = &self.shared.sql.set_key;
+        let set = self.connection.execute(sql, &params).await;
+        set.map_err(as_race)?;
+        new.clone_into(&mut session.key);
+        self.sessions.insert(new.to_owned(), session);
+        Ok(())
+    }
+
+    /// Puts all that a session has before what another has, and removes it.
+    async fn put_before(&mut self, old: &str, new: &str) -> Tried<()> {
+        let both = (self.sessions.get(old), self.sessions.get(new));
+        let (Some(older), Some(own)) = both else {
+            return Ok(());
+        };
+        let (older, own) = (older.clone(), own.clone());
+        if own.lines == 0 {
+            self.move_lines(&older, own.id, 0, true).await?;
+            let session = self.session(new);
+            (session.start_at, session.end_at) = (older.start_at, older.end_at);
+            (session.lines, session.hidden) = (older.lines, older.hidden);
+            // Positions stay valid.
+            (session.messages, session.history) = (older.messages, older.history);
+        } else {
+            self.join_lines(&older, &own).await?;
+        }
+        self.move_ids(&older, new).await?;
+        self.move_backups(older.id, own.id).await?;
+        self.remove_all(older.id).await
+    }
+
+    /// Puts the lines of a session before those of another: what either hides comes first, because
+    /// the hidden lines are the first ones of a session.
+    async fn join_lines(&mut self, older: &Session, own: &Session) -> Tried<()> {
+        let controls = self.controls(own.id).await?;
+        let hidden = controls.into_iter();
+        let hidden = hidden.filter(|(at, _)| *at < own.start_at.cast_unsigned());
+        // What it says of the conversation holds, not what the older one said.
+        let carried = carried(hidden.collect(), own.start_at);
+        let mut end = older.end_at + own.start_at;
+        let added = crate::read::number(carried.len());
+        for line in carried {
+            let at = end;
+            end += line.len();
+            self.put((own.id, at), line);
+        }
+        let room: [Param<'_>; 4] = [
+            (&own.id, Type::INT8),
+            (&own.start_at, Type::INT8),
+            (&older.start_at, Type::INT8),
+            (&(end - own.start_at), Type::INT8),
+        ];
+        let (connection, sql) = (self.connection, &self.shared.sql);
+        connection.execute(&sql.make_room, &room).await?;
+        connection.execute(&sql.turn_back, &room[..1]).await?;
+        self.move_lines(older, own.id, own.start_at, false).await?;
+        // Nobody goes back to a checkpoint of the older session, whose ids the other's lines use
+        // too.
+        for (at, line) in self.controls(older.id).await? {
+            let line = NewLine::read(kit::lost_checkpoint_line(&line));
+            if line.kind == CHECKPOINT {
+                let at = at.cast_signed();
+                let is_hidden = at < older.start_at;
+                let at = at + if is_hidden { 0 } else { own.start_at };
+                self.put((own.id, at), line);
+            }
+        }
+        let session = self.session(&own.key);
+        session.start_at = older.start_at + own.start_at;
+        session.end_at = end + own.end_at - own.start_at;
+        session.lines = older.lines + own.lines + added;
+        session.hidden = older.hidden + own.hidden;
+        session.messages = older.messages + own.messages;
+        session.history = random();
+        Ok(())
+    }
+
+    /// Copies the lines of a session to another, the visible ones so many bytes later.
+    async fn move_lines(
+        &self,
+        from: &Session,
+        to: i64,
+        later: i64,
+        with_checkpoints: bool,
+    ) -> Tried<()> {
+        let params: [Param<'_>; 5] = [
+            (&from.id, Type::INT8),
+            (&to, Type::INT8),
+            (&from.start_at, Type::INT8),
+            (&later, Type::INT8),
+            (&with_checkpoints, Type::BOOL),
+        ];
+        let sql = &self.shared.sql.move_lines;
+        self.connection.execute(sql, &params).await?;
+        Ok(())
+    }
+
+    /// Has a session remember the message ids of another, as older than its own.
+    async fn move_ids(&mut self, from: &Session, to: &str) -> Tried<()> {
+        let session = self.session(to);
+        let id = session.id;
+        let (connection, sql) = (self.connection, &self.shared.sql);
+        let behind: [Param<'_>; 2] = [(&id, Type::INT8), (&from.taken, Type::INT8)];
+        let own = connection.execute(&sql.renumber_ids, &behind).await?;
+        let moved: [Param<'_>; 2] = [(&from.id, Type::INT8), (&id, Type::INT8)];
+        connection.execute(&sql.move_ids, &moved).await?;
+        self.session(to).taken = from.taken + own.cast_signed();
+        Ok(())
+    }
+
+    async fn move_backups(&self, from: i64, to: i64) -> Tried<()> {
+        let moved: [Param<'_>; 2] = [(&from, Type::INT8), (&to, Type::INT8)];
+        let sql = &self.shared.sql;
+        for sql in [
+            &sql.move_backup_lines,
+            &sql.move_backups,
+            &sql.count_moved_backups,
+        ] {
+            self.connection.execute(sql, &moved).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,6 +1,6 @@
 //! Searching the messages of all sessions, or of one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,14 +136,13 @@ pub(super) async fn search(
 
 /// A session that is gone meanwhile has no other name.
 async fn names(library: &Library, hits: &[Hit]) -> BTreeMap<String, Names> {
+    let keys = hits.iter().map(|hit| &*hit.key);
+    let hashes: BTreeSet<_> = keys.filter(|key| is_opaque_session_key(key)).collect();
     let mut names = BTreeMap::new();
-    for Hit { key, .. } in hits {
-        if is_opaque_session_key(key)
-            && !names.contains_key(key)
-            && let Ok(meta) = library.store.session_meta(key).await
-        {
+    for key in hashes {
+        if let Ok(meta) = library.store.session_meta(key).await {
             let (title, aliases) = (meta.tags.title, meta.aliases);
-            names.insert(key.clone(), Names { title, aliases });
+            names.insert(key.to_owned(), Names { title, aliases });
         }
     }
     names

@@ -152,6 +152,7 @@ async fn bytes_fit_a_telephone_and_a_desk_by_day_and_by_night() {
             rig.picture(&format!("damage-list-{width}-{scheme}")).await;
             rig.open_session(KEY).await;
             rig.press("g").await;
+            rig.holds("document.querySelector('#feed .damage')").await;
             rig.run("document.querySelector('#feed .damage').open = true")
                 .await;
             rig.holds("document.querySelector('#feed .hex')").await;

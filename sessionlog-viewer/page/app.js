@@ -262,6 +262,7 @@ async function show() {
 
 function nothing(text) {
   ui.empty.hidden = false;
+  ui.empty.dataset.of = '';
   ui.empty.replaceChildren(el('p', {}, prose(text)));
 }
 
@@ -270,12 +271,16 @@ async function noMessage(session) {
   const mine = turn;
   const { key, epoch, damaged } = session;
   if (damaged === 0) return nothing(session.hidden > 0 ? 'All messages of this session are hidden: it was truncated.' : 'No message is in this session.');
+  // What is open stays open if nothing has changed.
+  const of = `${key} ${epoch} ${session.version} ${damaged}`;
+  if (!ui.empty.hidden && ui.empty.dataset.of === of) return undefined;
   nothing('No message of this session decodes.');
+  ui.empty.dataset.of = of;
   const { marks } = await ask('messages', { key, epoch }).catch(() => ({ marks: [] }));
-  if (mine !== turn || open?.session !== session) return;
+  if (mine !== turn || ui.empty.dataset.of !== of) return undefined;
   const lines = marks.filter(({ kind }) => kind === 'damaged').map((one) => mark(one, (position) => ask('line', { key, position })));
   const first = lines.length < damaged ? [el('p', {}, `The first ${figure(lines.length)} of ${count(damaged, 'damaged line')}:`)] : [];
-  ui.empty.append(...first, ...lines);
+  return ui.empty.append(...first, ...lines);
 }
 
 async function showMessages(wanted, mine, wasOpen) {

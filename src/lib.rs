@@ -105,7 +105,7 @@ pub use engine::doctor::{
 pub use engine::feed::ChangeKind;
 pub use engine::options::{Clamped, Durability, StoreOptions};
 pub use engine::outline::{Mark, MarkKind, Outline};
-pub use engine::pages::Page;
+pub use engine::pages::{Page, RawLine};
 pub use engine::position::{Keep, Position};
 pub use engine::published::PublishedStats;
 pub use engine::recovery::RecoveryReport;

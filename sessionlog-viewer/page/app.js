@@ -2,9 +2,10 @@
 // `#/s/KEY/archive/MONTH`.
 
 import { Live, ask } from './api.js';
+import { Inspector, unreadable } from './damage.js';
 import { byId, bytes, called, count, el, figure, label, line, moment, name, prose } from './dom.js';
 import { Feed } from './feed.js';
-import { article } from './message.js';
+import { article, mark } from './message.js';
 import { plot } from './usage.js';
 
 const SESSIONS = 50;
@@ -46,6 +47,8 @@ const live = new Live(changed, (state) => {
 function say(element, text) {
   element.textContent = text;
 }
+
+const inspector = new Inspector(ui.results, ui.rows);
 
 const sessionAddress = (key) => `#/s/${encodeURIComponent(key)}`;
 
@@ -92,7 +95,9 @@ async function sessions(mode, signal) {
   if (mode === 'refresh' && listed.shown > MOST_SESSIONS) return;
   const after = isMore ? listed.next : '';
   const page = await ask('sessions', { ...filters(), order: ui.order.value, limit, after }, signal);
-  put(page.sessions.map(sessionRow), isMore);
+  // Those that cannot be read have no time to be sorted by, and may be on more than one page.
+  const lost = page.unreadable.filter((key) => !isMore || !linkOf(key));
+  put([...lost.map(unreadableRow), ...page.sessions.map(sessionRow)], isMore);
   Object.assign(listed, { next: page.next, shown: (isMore ? listed.shown : 0) + page.sessions.length });
   ui.more.hidden = page.next === null;
   const problems = page.unreadable.length > 0 ? `${count(page.unreadable.length, 'session')} cannot be read. ` : '';
@@ -104,14 +109,21 @@ async function sessions(mode, signal) {
 
 function sessionRow(info) {
   const title = info.title || info.summary || info.first_text || '';
-  const shown = called(info.key, info.aliases);
+  const shown = called(info.key, info.aliases, info.title);
   if (shown !== info.key) names.set(info.key, shown);
   const place = [info.channel, info.agent].filter((text) => text !== '').map(label).join(' \u00b7 ');
-  return row(sessionAddress(info.key), info.key, true,
+  const made = row(sessionAddress(info.key), info.key, true,
     el('span', { class: 'top' }, el('span', { class: 'title', dir: 'auto' }, title === '' ? label(shown) : line(title)), moment(info.updated)),
     info.last_text === '' || info.last_text === title ? null : el('span', { class: 'last', dir: 'auto' }, line(info.last_text)),
     el('span', { class: 'note' }, name(shown, { class: 'key' })),
     el('span', { class: 'note' }, [place, bytes(info.bytes)].filter(Boolean).join(' \u00b7 ')));
+  inspector.watch(made.firstChild, info);
+  return made;
+}
+
+function unreadableRow(key) {
+  return row(sessionAddress(key), key, true,
+    el('span', { class: 'top' }, el('span', { class: 'title', dir: 'auto' }, label(key))), unreadable());
 }
 
 /** A row of the list: of a session, or of something in it. */
@@ -151,6 +163,7 @@ async function search(mode, signal) {
     ...filters(), until: midnight(ui.until.value, 1), q: pattern(), key, skip, limit: HITS, role: ui.role.value,
     regex: ui.regex.checked, case: ui.case.checked, archived: ui.archived.checked,
   }, signal);
+  for (const [hash, { aliases, title }] of Object.entries(found.names)) names.set(hash, called(hash, aliases, title));
   put(found.hits.map(hitRow), isMore);
   Object.assign(listed, { next: null, shown: skip + found.hits.length });
   ui.more.hidden = found.more !== 'full';
@@ -249,7 +262,25 @@ async function show() {
 
 function nothing(text) {
   ui.empty.hidden = false;
+  ui.empty.dataset.of = '';
   ui.empty.replaceChildren(el('p', {}, prose(text)));
+}
+
+/** Says why a session shows no message, and shows its damaged lines: there is nothing else to put them beside. */
+async function noMessage(session) {
+  const mine = turn;
+  const { key, epoch, damaged } = session;
+  if (damaged === 0) return nothing(session.hidden > 0 ? 'All messages of this session are hidden: it was truncated.' : 'No message is in this session.');
+  // What is open stays open if nothing has changed.
+  const of = `${key} ${epoch} ${session.version} ${damaged}`;
+  if (!ui.empty.hidden && ui.empty.dataset.of === of) return undefined;
+  nothing('No message of this session decodes.');
+  ui.empty.dataset.of = of;
+  const { marks } = await ask('messages', { key, epoch }).catch(() => ({ marks: [] }));
+  if (mine !== turn || ui.empty.dataset.of !== of) return undefined;
+  const lines = marks.filter(({ kind }) => kind === 'damaged').map((one) => mark(one, (position) => ask('line', { key, position })));
+  const first = lines.length < damaged ? [el('p', {}, `The first ${figure(lines.length)} of ${count(damaged, 'damaged line')}:`)] : [];
+  return ui.empty.append(...first, ...lines);
 }
 
 async function showMessages(wanted, mine, wasOpen) {
@@ -286,6 +317,7 @@ function source(session) {
     begin: (index) => (index === 0 ? beginning(session) : []),
     link: (message) => `${sessionAddress(key)}/at/${encodeURIComponent(message.position)}`,
     whole: (message) => ask('message', { key, index: message.index, epoch }),
+    line: (position) => ask('line', { key, position }),
     sought: sought(),
     isMarkdown: () => isMarkdown,
   };
@@ -323,15 +355,16 @@ async function showArchive(month, mine) {
 /** Says what is open: above the messages, and in the details. */
 function head() {
   const { session, month } = open;
-  const shown = called(session.key, session.aliases);
+  const shown = called(session.key, session.aliases, session.title);
   ui.key.replaceChildren(name(shown));
   document.title = `${label(shown)} \u00b7 sessionlog`;
   const facts = month === null
-    ? [count(session.total, 'message'), session.tokens === null ? null : count(session.tokens, 'token')]
+    ? [count(session.total, 'message'), session.damaged === 0 ? null : count(session.damaged, 'damaged line'), session.tokens === null ? null : count(session.tokens, 'token')]
     : [`archived in ${label(month)}`, count(feed.total, 'message')];
   const when = moment(session.updated, true);
   ui.facts.replaceChildren(facts.filter(Boolean).join(' \u00b7 '), ...(when ? [' \u00b7 ', when] : []));
-  if (month === null && session.total === 0) nothing(session.hidden > 0 ? 'All messages of this session are hidden: it was truncated.' : 'No message is in this session.');
+  inspector.learn(session.key, session.damaged);
+  if (month === null && session.total === 0) noMessage(session);
   else ui.empty.hidden = true;
   if (!ui.details.hidden) details();
 }
@@ -346,18 +379,23 @@ function plotWidth() {
 function details() {
   const { session, kept } = open;
   const entry = (term, ...content) => el('div', {}, el('dt', {}, term), el('dd', {}, ...content));
-  const jumps = session.checkpoints.map(({ id, before }) => {
-    const button = el('button', { type: 'button', class: 'chip' }, figure(id));
+  const jump = (text, before) => {
+    const button = el('button', { type: 'button', class: 'chip' }, text);
     button.addEventListener('click', () => feed.focus(Math.min(before, feed.total - 1), 'start'));
     return button;
-  });
+  };
+  const jumps = session.checkpoints.map(({ id, before }) => jump(figure(id), before));
+  const places = session.total === 0 ? [] : [...new Set(session.damaged_before)];
+  const damage = places.map((before) => (before < session.total ? jump(`before #${figure(before + 1)}`, before) : jump('at the end', before)));
   const archive = kept.archived.map((month) => el('a', { class: 'chip', href: `${sessionAddress(session.key)}/archive/${encodeURIComponent(month)}` }, label(month)));
   const list = [
+    session.title && entry('Title', name(session.title)),
     session.summary && entry('Summary', el('div', { class: 'text', dir: 'auto' }, prose(session.summary))),
     session.usage.length > 1 && entry('Tokens', plot(session.usage, plotWidth())),
     entry('Key', name(session.key)),
     entry('Times', 'made ', moment(session.created, true) ?? 'unknown', ', changed ', moment(session.updated, true) ?? 'unknown'),
-    entry('Messages', `${figure(session.total)}${session.hidden > 0 ? `, and ${count(session.hidden, 'hidden line')}` : ''}${session.damaged > 0 ? `, and ${count(session.damaged, 'damaged line')}` : ''}`),
+    entry('Messages', `${figure(session.total)}${session.hidden > 0 ? `, and ${count(session.hidden, 'hidden line')}` : ''}`),
+    session.damaged > 0 && entry('Damaged lines', el('div', { class: 'chips' }, figure(session.damaged), ...damage)),
     jumps.length > 0 && entry('Checkpoints', el('div', { class: 'chips' }, ...jumps)),
     archive.length > 0 && entry('Archive', el('div', { class: 'chips' }, ...archive)),
     kept.backups > 0 && entry('Backups', figure(kept.backups)),

@@ -14,7 +14,8 @@ export function el(name, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-const named = (c) => `\u27e8U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}\u27e9`;
+/** What stands for a character that cannot be seen. */
+export const named = (c) => `\u27e8U+${c.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}\u27e9`;
 const picture = (c) => (c < ' ' ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : named(c));
 
 // What would act on a terminal, turn the text around it, or stand there unseen is shown as what
@@ -29,11 +30,11 @@ export const prose = (text) => text.replaceAll('\r\n', '\n').replace(ACTING, pic
 /** A name or a key, on one line. */
 export const label = (text) => text.replace(UNSEEN, picture);
 
-/** What a session is called: its key, or in place of a hash the first alias that is its own. */
-export function called(key, aliases) {
+/** What a session is called: its key, or in place of a hash the first alias that is its own, or its title. */
+export function called(key, aliases, title) {
   if (!/^sk_v1_/i.test(key)) return key;
   const isMain = (alias) => alias.startsWith('agent:') && alias.endsWith(':main');
-  return aliases.find((alias) => !isMain(alias)) ?? key;
+  return aliases.find((alias) => !isMain(alias)) ?? (title || key);
 }
 
 /** The beginning of a text, on one line. */

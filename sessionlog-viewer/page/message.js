@@ -1,5 +1,6 @@
 // One message as an article.
 
+import { damagedLine } from './damage.js';
 import { bytes, count, el, figure, indented, label, line, moment, name, prose } from './dom.js';
 import { markdown } from './markdown.js';
 
@@ -18,12 +19,14 @@ function remember(call) {
 /**
  * The article of `message`, with the marks before it and behind it. `context` is the
  * conversation: its `total`, what stands at its `begin(index)`, `link(message)`,
- * `whole(message)` to load what was left out, what is `sought` in it, and `isMarkdown()`.
+ * `whole(message)` to load what was left out, `line(position)` to load the bytes of a line,
+ * what is `sought` in it, and `isMarkdown()`.
  */
 export function article(message, marks, behind, context) {
   const role = Object.hasOwn(ROLES, message.role) ? message.role : 'other';
   const title = ROLES[message.role] ?? label(message.role) ?? 'Message';
   const id = `m${message.index}`;
+  const between = (those) => those.map((one) => mark(one, context.line));
   const body = el('div', { class: 'body' });
   fill(body, message, context);
   const model = message.model === '' ? null : name(message.model, { class: 'model' });
@@ -40,7 +43,7 @@ export function article(message, marks, behind, context) {
     'aria-posinset': message.index + 1,
     'aria-setsize': context.total,
     'data-index': message.index,
-  }, ...context.begin(message.index), ...marks.map(mark), card, ...behind.map(mark),
+  }, ...context.begin(message.index), ...between(marks), card, ...between(behind),
   message.index + 1 === context.total ? el('div', { class: 'ending' }) : null);
 }
 
@@ -153,15 +156,15 @@ function tools(message, body, context) {
     el('a', { href: context.link(message), title: 'A link to this message' }, `#${figure(message.index + 1)}`), raw);
 }
 
-/** What stands between messages. */
-export function mark({ kind, value }) {
+/** What stands between messages; `load(position)` gets the bytes of a line. */
+export function mark({ kind, value, position }, load) {
+  if (kind === 'damaged') return damagedLine(() => load(position));
   const texts = {
     checkpoint: () => ['Checkpoint ', figure(value)],
     tokens: () => [count(value, 'token')],
     system_prompt: () => ['System prompt set'],
-    damaged: () => ['A line here does not decode'],
   };
   const text = Object.hasOwn(texts, kind) ? texts[kind]() : [label(kind)];
-  return el('div', { class: `mark ${kind === 'checkpoint' || kind === 'damaged' ? kind : 'minor'}`, role: 'note' },
+  return el('div', { class: `mark ${kind === 'checkpoint' ? kind : 'minor'}`, role: 'note' },
     el('span', {}, ...text));
 }

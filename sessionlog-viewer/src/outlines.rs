@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use sessionlog::{MarkKind, Message, Outline, Position, SessionSnapshot, StoreHandle, Version};
@@ -20,6 +20,9 @@ use crate::failure::{Answer, Failure};
 /// How many sessions' outlines are kept.
 const KEPT: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
 
+/// Of how many sessions it is kept how many lines do not decode: more than a list shows.
+const COUNTED: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not zero");
+
 /// How many messages lie between two anchors: so many are read at most to find one.
 const STRIDE: usize = 128;
 
@@ -30,6 +33,8 @@ const STEP: usize = 16;
 pub(crate) struct Outlines {
     store: StoreHandle,
     kept: Mutex<LruCache<String, Slot>>,
+    /// Lines that do not decode, of the sessions of lists: outlines of all would take more room.
+    damaged: Mutex<LruCache<String, (Moment, usize)>>,
 }
 
 /// One task at a time makes a session's outline; the others wait, and have it too.
@@ -38,17 +43,31 @@ type Slot = Arc<tokio::sync::Mutex<Option<Arc<Chart>>>>;
 /// A session's outline, and of which moment it is.
 #[derive(Clone)]
 pub(crate) struct Chart {
-    pub(crate) epoch: String,
+    moment: Moment,
     pub(crate) messages: usize,
     pub(crate) marks: Vec<Landmark>,
     /// The system prompt, once somebody asked: finding it may read the whole file.
     prompt: OnceCell<Option<String>>,
-    version: Version,
-    start: Position,
-    end: Position,
     /// By index.
     anchors: Vec<(usize, Position)>,
     indexes: HashMap<Position, usize>,
+}
+
+/// A moment of a session that was looked at.
+#[derive(Clone)]
+struct Moment {
+    epoch: String,
+    version: Version,
+    end: Position,
+}
+
+/// What reading a session again comes to.
+struct Renewed<T> {
+    now: Moment,
+    /// What was made of it before, if that is still true.
+    last: Option<T>,
+    /// What comes after it, or all there is.
+    added: Option<Outline>,
 }
 
 /// A line between the messages.
@@ -58,70 +77,109 @@ pub(crate) struct Landmark {
     pub(crate) after: usize,
     /// When the message before it was said, milliseconds since 1970.
     pub(crate) said: Option<i64>,
+    pub(crate) position: Position,
     pub(crate) kind: MarkKind,
 }
 
 impl Outlines {
     pub(crate) fn new(store: StoreHandle) -> Self {
-        let kept = Mutex::new(LruCache::new(KEPT));
-        Self { store, kept }
+        Self {
+            store,
+            kept: Mutex::new(LruCache::new(KEPT)),
+            damaged: Mutex::new(LruCache::new(COUNTED)),
+        }
     }
 
     /// A session's moment, and its outline.
     ///
     /// # Errors
-    /// 404 if there is no session of this key.
+    /// As [`snapshot`](Self::snapshot).
     pub(crate) async fn of(&self, key: &str) -> Answer<(SessionSnapshot, Arc<Chart>)> {
         let slot = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.get_or_insert(key.to_owned(), Slot::default).clone()
         };
         let mut held = slot.lock().await;
-        let snapshot = self.store.snapshot(key).await?;
-        if snapshot.version() == Version::ABSENT {
-            return Err(Failure::missing(key));
-        }
+        let snapshot = self.snapshot(key).await?;
         let chart = chart(&snapshot, held.take()).await?;
         *held = Some(chart.clone());
         Ok((snapshot, chart))
     }
+
+    /// How many lines of a session do not decode. Reads all of it once, and then what is added.
+    ///
+    /// # Errors
+    /// As [`snapshot`](Self::snapshot).
+    pub(crate) async fn damaged(&self, key: &str) -> Answer<usize> {
+        let snapshot = self.snapshot(key).await?;
+        let last = self.counts().get(key).cloned();
+        let Renewed { now, last, added } = renewed(&snapshot, last).await?;
+        let marks = added.into_iter().flat_map(|outline| outline.marks);
+        let damaged = marks.filter(|mark| mark.kind == MarkKind::Damaged);
+        let count = last.unwrap_or(0) + damaged.count();
+        self.counts().put(key.to_owned(), (now, count));
+        Ok(count)
+    }
+
+    fn counts(&self) -> MutexGuard<'_, LruCache<String, (Moment, usize)>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session's moment.
+    ///
+    /// # Errors
+    /// 404 if there is no session of this key.
+    pub(crate) async fn snapshot(&self, key: &str) -> Answer<SessionSnapshot> {
+        let snapshot = self.store.snapshot(key).await?;
+        if snapshot.version() == Version::ABSENT {
+            return Err(Failure::missing(key));
+        }
+        Ok(snapshot)
+    }
+}
+
+/// Reads what is new in a session since something was made of it, or else all of it.
+async fn renewed<T>(snapshot: &SessionSnapshot, last: Option<(Moment, T)>) -> Answer<Renewed<T>> {
+    let now = Moment::of(snapshot);
+    if let Some((then, last)) = last.filter(|(then, _)| then.epoch == now.epoch) {
+        let is_longer = then.end != now.end;
+        if !is_longer && then.version == now.version {
+            let (last, added) = (Some(last), None);
+            return Ok(Renewed { now, last, added });
+        }
+        if is_longer
+            && is_of_a_file(then.end)
+            && let Ok(added) = snapshot.outline(then.end, STRIDE).await
+        {
+            let (last, added) = (Some(last), Some(added));
+            return Ok(Renewed { now, last, added });
+        }
+    }
+    let whole = snapshot.outline(snapshot.start(), STRIDE).await?;
+    let (last, added) = (None, Some(whole));
+    Ok(Renewed { now, last, added })
 }
 
 async fn chart(snapshot: &SessionSnapshot, last: Option<Arc<Chart>>) -> Answer<Arc<Chart>> {
-    let epoch = epoch(snapshot);
-    let Some(last) = last.filter(|last| last.epoch == epoch) else {
-        return Ok(Arc::new(whole(snapshot, epoch).await?));
-    };
-    if last.version == snapshot.version() && last.end == snapshot.end() {
-        return Ok(last);
+    let last = last.map(|chart| (chart.moment.clone(), chart));
+    let Renewed { now, last, added } = renewed(snapshot, last).await?;
+    let mut chart = last.unwrap_or_else(|| Arc::new(Chart::empty(now.clone())));
+    if let Some(added) = added {
+        let chart = Arc::make_mut(&mut chart);
+        chart.grow(added);
+        chart.moment = now;
     }
-    if last.end == snapshot.end() || !is_of_a_file(last.end) {
-        return Ok(Arc::new(whole(snapshot, epoch).await?));
-    }
-    let Ok(grown) = snapshot.outline(last.end, STRIDE).await else {
-        return Ok(Arc::new(whole(snapshot, epoch).await?));
-    };
-    let mut chart = Arc::unwrap_or_clone(last);
-    chart.grow(grown);
-    chart.version = snapshot.version();
-    chart.end = snapshot.end();
-    Ok(Arc::new(chart))
+    Ok(chart)
 }
 
-async fn whole(snapshot: &SessionSnapshot, epoch: String) -> Answer<Chart> {
-    let mut chart = Chart {
-        epoch,
-        messages: 0,
-        marks: Vec::new(),
-        prompt: OnceCell::new(),
-        version: snapshot.version(),
-        start: snapshot.start(),
-        end: snapshot.end(),
-        anchors: Vec::new(),
-        indexes: HashMap::new(),
-    };
-    chart.grow(snapshot.outline(chart.start, STRIDE).await?);
-    Ok(chart)
+impl Moment {
+    fn of(snapshot: &SessionSnapshot) -> Self {
+        Self {
+            epoch: epoch(snapshot),
+            version: snapshot.version(),
+            end: snapshot.end(),
+        }
+    }
 }
 
 /// Changes with the lines that a session begins with. Of a session that was deleted and made
@@ -137,6 +195,22 @@ fn is_of_a_file(position: Position) -> bool {
 }
 
 impl Chart {
+    fn empty(moment: Moment) -> Self {
+        Self {
+            moment,
+            messages: 0,
+            marks: Vec::new(),
+            prompt: OnceCell::new(),
+            anchors: Vec::new(),
+            indexes: HashMap::new(),
+        }
+    }
+
+    /// The epoch that its indexes are of.
+    pub(crate) fn epoch(&self) -> &str {
+        &self.moment.epoch
+    }
+
     /// Adds what comes after what it has.
     fn grow(&mut self, outline: Outline) {
         let far = self.anchors.last().map(|(index, _)| index + STRIDE / 2);
@@ -159,6 +233,7 @@ impl Chart {
             .extend(outline.marks.into_iter().map(|mark| Landmark {
                 after: self.messages + mark.after,
                 said: mark.said_at.as_deref().and_then(millis),
+                position: mark.position,
                 kind: mark.kind,
             }));
         self.messages += outline.messages;
@@ -179,7 +254,7 @@ impl Chart {
     fn anchor_from(&self, index: usize) -> (usize, Position) {
         let at = self.anchors.partition_point(|(anchor, _)| *anchor < index);
         let anchor = self.anchors.get(at).copied();
-        anchor.unwrap_or((self.messages, self.end))
+        anchor.unwrap_or((self.messages, self.moment.end))
     }
 
     /// What `show` makes of each of the messages `from..until`, given its index and where it

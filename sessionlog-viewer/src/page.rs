@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 
 /// Path, type and text of each.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 11] = [
     (
         "/",
         "text/html; charset=utf-8",
@@ -23,6 +23,7 @@ const FILES: [(&str, &str, &str); 10] = [
         include_str!("../page/icon.svg"),
     ),
     script("/app.js", include_str!("../page/app.js")),
+    script("/damage.js", include_str!("../page/damage.js")),
     script("/dom.js", include_str!("../page/dom.js")),
     script("/api.js", include_str!("../page/api.js")),
     script("/feed.js", include_str!("../page/feed.js")),

@@ -29,6 +29,9 @@ pub struct Mark {
     pub after: usize,
     /// When the message before it was said, if that says so.
     pub said_at: Option<String>,
+    /// Where it stands: [`SessionSnapshot::line`](crate::SessionSnapshot::line) reads it. What a
+    /// compaction carried along is at the first position of the session.
+    pub position: Position,
     /// What it is.
     pub kind: MarkKind,
 }
@@ -107,21 +110,22 @@ impl Drawn {
                 outline.messages += 1;
                 self.said_at = message.created_at().map(ToOwned::to_owned);
             }
-            Decoded::Corrupt(_) => self.mark(MarkKind::Damaged),
+            Decoded::Corrupt(_) => self.mark(offset, MarkKind::Damaged),
             Decoded::Control(control) => match control {
                 Control::Checkpoint { lost: true, .. } | Control::Foreign => {}
-                Control::Checkpoint { id, .. } => self.mark(MarkKind::Checkpoint(id)),
-                Control::Usage { token_count } => self.mark(MarkKind::Tokens(token_count)),
-                Control::SystemPrompt { .. } => self.mark(MarkKind::SystemPrompt),
+                Control::Checkpoint { id, .. } => self.mark(offset, MarkKind::Checkpoint(id)),
+                Control::Usage { token_count } => self.mark(offset, MarkKind::Tokens(token_count)),
+                Control::SystemPrompt { .. } => self.mark(offset, MarkKind::SystemPrompt),
             },
             Decoded::Blank | Decoded::Transient(_) => {}
         }
     }
 
-    fn mark(&mut self, kind: MarkKind) {
+    fn mark(&mut self, offset: u64, kind: MarkKind) {
         self.outline.marks.push(Mark {
             after: self.outline.messages,
             said_at: self.said_at.clone(),
+            position: self.numbering.position(offset),
             kind,
         });
     }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use memchr::memchr;
+
 use crate::Message;
 use crate::disk::files::lines::for_each_line_back;
 use crate::disk::session_file;
@@ -24,6 +26,17 @@ pub struct Page {
     pub start: Position,
     /// Whether no message comes before them.
     pub is_first: bool,
+}
+
+/// The beginning of a line of a session, as it stands there; see
+/// [`SessionSnapshot::line`](crate::SessionSnapshot::line).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RawLine {
+    /// Its first bytes, without the line feed at its end.
+    pub bytes: Vec<u8>,
+    /// How long the whole line is, bytes.
+    pub len: u64,
 }
 
 /// The newest `n` visible messages before the line at `end`. `end` must be where a line of
@@ -108,6 +121,40 @@ pub(crate) fn line_at(snapshot: &Snapshot, position: Position) -> io::Result<Opt
         false
     })?;
     Ok(found)
+}
+
+/// How much of a line is read at a time, bytes.
+const STEP: u64 = 64 << 10;
+
+/// The first `most` bytes of the line that begins at `at`; nothing if none does.
+///
+/// # Errors
+/// As the operating system reports them.
+pub(crate) fn raw_line(snapshot: &Snapshot, at: u64, most: usize) -> io::Result<Option<RawLine>> {
+    let live = &snapshot.live;
+    let lines = Lines::of_snapshot(snapshot);
+    let is_first = at == live.start;
+    if at >= lines.len() || !is_first && !is_lf(snapshot, at - 1)? {
+        return Ok(None);
+    }
+    // The last line of the file ends with it, also without LF.
+    let end = if at < live.end { live.end } else { lines.len() };
+    let mut line = RawLine {
+        bytes: Vec::new(),
+        len: 0,
+    };
+    let (mut block, mut from, mut lf) = (Vec::new(), at, None);
+    while from < end && lf.is_none() {
+        block.resize((end - from).min(STEP) as usize, 0);
+        lines.read_exact_at(&mut block, from)?;
+        lf = memchr(b'\n', &block);
+        let part = &block[..lf.unwrap_or(block.len())];
+        let room = most.saturating_sub(line.bytes.len()).min(part.len());
+        line.bytes.extend_from_slice(&part[..room]);
+        line.len += part.len() as u64;
+        from += block.len() as u64;
+    }
+    Ok(Some(line))
 }
 
 /// Visits the live lines before `end`, newest first, each with the offset where it begins,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::outline::{self, Outline};
-use crate::engine::pages::{self, Page};
+use crate::engine::pages::{self, Page, RawLine};
 use crate::engine::position::{Place, Position};
 use crate::engine::reader;
 use crate::engine::snapshot::Snapshot;
@@ -168,6 +168,36 @@ impl SessionSnapshot {
         self.at_line(from, move |snapshot, start, _| {
             outline::outline(snapshot, start, stride)
         })
+    }
+
+    /// The first `most` bytes of the line at `position`, whether it decodes or not: what a
+    /// damaged one is, for a person who looks at it. Reads the line, and keeps `most` of it in
+    /// memory.
+    ///
+    /// ```
+    /// # use sessionlog::Store;
+    /// # fn main() -> sessionlog::Result<()> {
+    /// # let scratch = tempfile::tempdir().unwrap();
+    /// # let store = Store::open(scratch.path())?;
+    /// # let chats = store.handle();
+    /// chats.add_message("cli", "user", "hi").wait()?;
+    /// let snapshot = chats.snapshot("cli").wait()?;
+    /// let line = snapshot.line(snapshot.start(), 7).wait()?;
+    /// assert_eq!(line.bytes, br#"{"role""#);
+    /// assert!(line.len > 7);
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::PositionNotFound`] if no line begins there, also if it was truncated since, and
+    /// [`Error::Io`].
+    pub fn line(&self, position: Position, most: usize) -> Reply<RawLine> {
+        let key = self.key.clone();
+        let line = self.at_line(position, move |snapshot, at, _| {
+            pages::raw_line(snapshot, at, most)
+        });
+        line.and_then(move |line| line.ok_or_else(|| Error::no_position(&key)))
     }
 
     /// Reads from a position of the session, if there is a line.

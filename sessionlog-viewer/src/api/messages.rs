@@ -12,6 +12,7 @@ use super::Library;
 use crate::failure::{Answer, Failure};
 use crate::outlines::{Chart, Landmark};
 use crate::shown::{Extent, Shown};
+use crate::token::hex;
 
 /// Most messages of an answer.
 const MAX_MESSAGES: usize = 200;
@@ -46,6 +47,9 @@ pub(super) struct Marked {
     before: usize,
     kind: &'static str,
     value: Option<i64>,
+    /// Where its bytes are to be had, if it does not decode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<Position>,
 }
 
 pub(super) async fn messages(
@@ -66,7 +70,7 @@ pub(super) async fn messages(
     let show = |index, message: &_, at| Shown::new(message, index, Some(at), &Extent::Cut);
     let messages = chart.read(&snapshot, from, until, show).await?;
     Ok(Json(Excerpt {
-        epoch: chart.epoch.clone(),
+        epoch: chart.epoch().to_owned(),
         total: chart.messages,
         from,
         messages,
@@ -118,22 +122,52 @@ pub(super) async fn locate(
     wanted: Result<Query<WantedPlace>, QueryRejection>,
 ) -> Answer<Json<Located>> {
     let WantedPlace { key, position } = super::query(wanted)?;
-    let position: Position = position
-        .parse()
-        .map_err(|_| Failure::bad("the position is none"))?;
+    let position = parsed(&position)?;
     let _turn = library.turn_to_read().await?;
     let (snapshot, chart) = library.outlines.of(&key).await?;
     let index = chart.index_of(&snapshot, position).await?;
     Ok(Json(Located {
-        epoch: chart.epoch.clone(),
+        epoch: chart.epoch().to_owned(),
         total: chart.messages,
         index,
     }))
 }
 
+/// How much of a line is shown, bytes.
+const LINE_SHOWN: usize = 4 << 10;
+
+#[derive(Serialize)]
+pub(super) struct Line {
+    /// Bytes of the whole line.
+    size: u64,
+    /// The first of them.
+    hex: String,
+}
+
+/// The bytes of a line: of one that does not decode there is nothing else to show.
+pub(super) async fn line(
+    State(library): State<Arc<Library>>,
+    wanted: Result<Query<WantedPlace>, QueryRejection>,
+) -> Answer<Json<Line>> {
+    let WantedPlace { key, position } = super::query(wanted)?;
+    let position = parsed(&position)?;
+    let _turn = library.turn_to_read().await?;
+    let snapshot = library.outlines.snapshot(&key).await?;
+    let line = snapshot.line(position, LINE_SHOWN).await?;
+    Ok(Json(Line {
+        size: line.len,
+        hex: hex(&line.bytes),
+    }))
+}
+
+fn parsed(position: &str) -> Answer<Position> {
+    let position = position.parse();
+    position.map_err(|_| Failure::bad("the position is none"))
+}
+
 fn require(chart: &Chart, epoch: Option<&str>) -> Answer<()> {
     match epoch {
-        Some(epoch) if epoch != chart.epoch => Err(Failure::outdated()),
+        Some(epoch) if epoch != chart.epoch() => Err(Failure::outdated()),
         _ => Ok(()),
     }
 }
@@ -158,5 +192,6 @@ fn marked(mark: &Landmark) -> Marked {
         before: mark.after,
         kind,
         value,
+        position: (mark.kind == MarkKind::Damaged).then_some(mark.position),
     }
 }

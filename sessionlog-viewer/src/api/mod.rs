@@ -44,6 +44,8 @@ pub(crate) struct Library {
     watcher: Arc<Watcher>,
     reads: Arc<Semaphore>,
     searches: Arc<Semaphore>,
+    /// One session at a time is read for a list.
+    counts: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     is_over: watch::Sender<bool>,
 }
@@ -59,6 +61,7 @@ impl Library {
             title,
             reads: Arc::new(Semaphore::new(MAX_READS)),
             searches: Arc::new(Semaphore::new(limits.searches)),
+            counts: Arc::new(Semaphore::new(1)),
             streams: Arc::new(Semaphore::new(limits.streams)),
             is_over: watch::Sender::new(false),
         }
@@ -88,8 +91,10 @@ pub(crate) fn routes() -> Router<Arc<Library>> {
         .route("/api/sessions", get(sessions::sessions))
         .route("/api/session", get(session::session))
         .route("/api/kept", get(session::kept))
+        .route("/api/damage", get(session::damage))
         .route("/api/messages", get(messages::messages))
         .route("/api/message", get(messages::message))
+        .route("/api/line", get(messages::line))
         .route("/api/locate", get(messages::locate))
         .route("/api/archive", get(archive::archive))
         .route("/api/search", get(search::search))

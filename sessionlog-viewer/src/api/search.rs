@@ -1,5 +1,6 @@
 //! Searching the messages of all sessions, or of one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
+use sessionlog::scope::is_opaque_session_key;
 use sessionlog::{Position, SearchHit, SearchQuery, SessionOrder};
 use tokio::time::{Instant, timeout_at};
 
@@ -54,10 +56,18 @@ pub(super) struct Wanted {
 #[derive(Serialize)]
 pub(super) struct Found {
     hits: Vec<Hit>,
+    /// What else the sessions of the hits are called whose keys are hashes.
+    names: BTreeMap<String, Names>,
     /// Sessions that could not be read.
     unreadable: Vec<String>,
     /// Whether there is more: `full` if the page is, `time` if it took too long.
     more: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct Names {
+    title: String,
+    aliases: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -90,6 +100,7 @@ pub(super) async fn search(
     let limit = wanted.limit.unwrap_or(USUAL_HITS).clamp(1, MAX_HITS);
     let mut found = Found {
         hits: Vec::new(),
+        names: BTreeMap::new(),
         unreadable: Vec::new(),
         more: None,
     };
@@ -119,7 +130,22 @@ pub(super) async fn search(
             Some(Err(error)) => return Err(error.into()),
         }
     }
+    found.names = names(&library, &found.hits).await;
     Ok(Json(found))
+}
+
+/// A session that is gone meanwhile has no other name.
+async fn names(library: &Library, hits: &[Hit]) -> BTreeMap<String, Names> {
+    let keys = hits.iter().map(|hit| &*hit.key);
+    let hashes: BTreeSet<_> = keys.filter(|key| is_opaque_session_key(key)).collect();
+    let mut names = BTreeMap::new();
+    for key in hashes {
+        if let Ok(meta) = library.store.session_meta(key).await {
+            let (title, aliases) = (meta.tags.title, meta.aliases);
+            names.insert(key.to_owned(), Names { title, aliases });
+        }
+    }
+    names
 }
 
 fn query(wanted: &Wanted) -> Answer<SearchQuery> {

@@ -8,15 +8,15 @@ use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
 use sessionlog::{MarkKind, RawValue};
 
-use super::{Library, millis};
+use super::{Library, millis, turn};
 use crate::failure::{Answer, Failure};
 use crate::outlines::Chart;
 
 /// Most points of the plot: more than a screen has columns help nobody.
 const MAX_POINTS: usize = 400;
 
-/// Most checkpoints that are listed, the newest.
-const MAX_CHECKPOINTS: usize = 500;
+/// Most checkpoints that are listed, and damaged lines: the newest.
+const MAX_LISTED: usize = 500;
 
 #[derive(Deserialize)]
 pub(super) struct Wanted {
@@ -33,6 +33,7 @@ pub(super) struct Session {
     total: usize,
     /// How many lines are hidden before the first of them.
     hidden: i64,
+    title: String,
     summary: String,
     system_prompt: Option<String>,
     created: Option<i64>,
@@ -41,6 +42,8 @@ pub(super) struct Session {
     scope: Option<Box<RawValue>>,
     checkpoints: Vec<Checkpoint>,
     damaged: usize,
+    /// Before the messages of which indexes the damaged lines stand.
+    damaged_before: Vec<usize>,
     usage: Vec<Usage>,
     /// The last one recorded.
     tokens: Option<i64>,
@@ -76,21 +79,23 @@ pub(super) async fn session(
         found => (key, found?),
     };
     let meta = snapshot.meta();
-    let (checkpoints, damaged) = landmarks(&chart);
+    let (checkpoints, damage) = landmarks(&chart);
     let usage = usage(&chart);
     Ok(Json(Session {
-        epoch: chart.epoch.clone(),
+        epoch: chart.epoch().to_owned(),
         version: snapshot.version().to_string(),
         total: chart.messages,
         hidden: meta.skip,
+        title: meta.tags.title,
         summary: meta.summary,
         system_prompt: chart.system_prompt(&library.store, &key).await?,
         created: millis(&meta.created_at),
         updated: millis(&meta.updated_at),
         aliases: meta.aliases,
         scope: meta.scope,
-        checkpoints,
-        damaged,
+        checkpoints: newest(checkpoints),
+        damaged: damage.len(),
+        damaged_before: newest(damage),
         tokens: usage.last().map(|usage| usage.tokens),
         usage: thinned(usage),
         key,
@@ -122,21 +127,43 @@ pub(super) async fn kept(
     }))
 }
 
-fn landmarks(chart: &Chart) -> (Vec<Checkpoint>, usize) {
-    let (mut checkpoints, mut damaged) = (Vec::new(), 0);
+#[derive(Serialize)]
+pub(super) struct Damage {
+    lines: usize,
+}
+
+/// How many lines of a session of a list do not decode. It is read whole the first time: one
+/// session is at a time.
+pub(super) async fn damage(
+    State(library): State<Arc<Library>>,
+    wanted: Result<Query<Wanted>, QueryRejection>,
+) -> Answer<Json<Damage>> {
+    let Wanted { key } = super::query(wanted)?;
+    let _turn = turn(&library.counts, "counts of damaged lines").await?;
+    let lines = library.outlines.damaged(&key).await?;
+    Ok(Json(Damage { lines }))
+}
+
+/// The checkpoints, and before which messages the lines stand that do not decode.
+fn landmarks(chart: &Chart) -> (Vec<Checkpoint>, Vec<usize>) {
+    let (mut checkpoints, mut damaged) = (Vec::new(), Vec::new());
     for mark in &chart.marks {
         match mark.kind {
             MarkKind::Checkpoint(id) => checkpoints.push(Checkpoint {
                 id,
                 before: mark.after,
             }),
-            MarkKind::Damaged => damaged += 1,
+            MarkKind::Damaged => damaged.push(mark.after),
             _ => {}
         }
     }
-    let older = checkpoints.len().saturating_sub(MAX_CHECKPOINTS);
-    checkpoints.drain(..older);
     (checkpoints, damaged)
+}
+
+fn newest<T>(mut listed: Vec<T>) -> Vec<T> {
+    let older = listed.len().saturating_sub(MAX_LISTED);
+    listed.drain(..older);
+    listed
 }
 
 fn usage(chart: &Chart) -> Vec<Usage> {

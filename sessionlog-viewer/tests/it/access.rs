@@ -9,7 +9,9 @@ use tokio::net::TcpListener;
 use crate::asked::{TOKEN, get, send, viewer};
 use crate::stores;
 
-const API: [&str; 10] = [
+const API: [&str; 12] = [
+    "/api/damage?key=slack:ops",
+    "/api/line?key=slack:ops&position=0-0",
     "/api/kept?key=slack:ops",
     "/api/store",
     "/api/sessions",

@@ -8,6 +8,7 @@
 mod access;
 mod asked;
 mod browser;
+mod damage;
 mod following;
 mod limits;
 mod paging;

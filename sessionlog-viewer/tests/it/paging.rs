@@ -376,6 +376,8 @@ async fn a_session_that_is_not_there_is_not_found_and_is_not_made() {
             "/api/messages?key=nobody",
             "/api/message?key=nobody&index=0",
             "/api/locate?key=nobody&position=0-0",
+            "/api/damage?key=nobody",
+            "/api/line?key=nobody&position=0-0",
             "/api/archive?key=nobody&month=2026-11",
         ] {
             let answer = get(&router, path).await;
@@ -420,6 +422,9 @@ async fn what_is_no_request_is_answered_with_what_is_wrong() {
         "/api/messages?key=k&limit=many",
         "/api/messages?key=",
         "/api/session?key=%00",
+        "/api/damage?key=%00",
+        "/api/line?key=k",
+        "/api/line?key=k&position=nonsense",
         "/api/sessions?order=random",
         "/api/sessions?after=nonsense",
         "/api/search",

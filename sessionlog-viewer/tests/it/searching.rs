@@ -138,3 +138,25 @@ async fn archived_messages_are_found_if_asked_for() {
     let found = ask(&router, &format!("{query}&archived=true")).await;
     assert!(hits(&found)[0]["archived"].is_string());
 }
+
+#[tokio::test]
+async fn a_search_says_what_sessions_are_called_whose_keys_are_hashes() {
+    let store = stores::empty();
+    let key = format!("sk_v1_{}", "a".repeat(64));
+    for key in [&*key, "plain"] {
+        let said = store.chats.add_message(key, "user", "hello");
+        said.wait().unwrap();
+        store.chats.set_title(key, "Trains").wait().unwrap();
+    }
+    let aliases = vec![String::from("agent:main:telegram:direct:7")];
+    let named = store.chats.upsert_session_meta(&key, None, aliases.clone());
+    named.wait().unwrap();
+    let beside = store.beside();
+    for handle in [store.chats.clone(), beside.handle()] {
+        let router = viewer(handle).router();
+        let found = ask(&router, "/api/search?q=hello").await;
+        assert_eq!(hits(&found).len(), 2);
+        let names = json!({ &key: { "title": "Trains", "aliases": aliases } });
+        assert_eq!(found["names"], names);
+    }
+}

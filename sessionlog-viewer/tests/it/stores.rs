@@ -1,5 +1,7 @@
 //! Stores to look at.
 
+use std::path::Path;
+
 use sessionlog::{Attachment, Durability, Message, RawValue, Store, StoreHandle, StoreOptions};
 use tempfile::TempDir;
 
@@ -7,12 +9,15 @@ use tempfile::TempDir;
 pub(crate) struct Written {
     pub(crate) chats: StoreHandle,
     pub(crate) dir: TempDir,
-    _store: Store,
+    store: Store,
 }
 
 /// An empty one.
 pub(crate) fn empty() -> Written {
-    let dir = tempfile::tempdir().unwrap();
+    opened(tempfile::tempdir().unwrap())
+}
+
+fn opened(dir: TempDir) -> Written {
     let options = StoreOptions::new()
         .durability(Durability::Buffered)
         .archive(true);
@@ -20,7 +25,7 @@ pub(crate) fn empty() -> Written {
     Written {
         chats: store.handle(),
         dir,
-        _store: store,
+        store,
     }
 }
 
@@ -29,6 +34,30 @@ impl Written {
     pub(crate) fn beside(&self) -> Store {
         Store::open_read_only(self.dir.path()).unwrap()
     }
+
+    /// The same, after something happened to its files while it was closed.
+    pub(crate) fn after(self, happens: impl FnOnce(&Path)) -> Self {
+        self.store.close().unwrap();
+        happens(self.dir.path());
+        opened(self.dir)
+    }
+}
+
+/// Puts a line into a session's file, after so many others.
+pub(crate) fn insert_line(dir: &Path, stem: &str, after: usize, line: &[u8]) {
+    let path = dir.join(format!("{stem}.jsonl"));
+    let bytes = std::fs::read(&path).unwrap();
+    let mut lines: Vec<_> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    let line = [line, b"\n"].concat();
+    lines.insert(after, &line);
+    std::fs::write(&path, lines.concat()).unwrap();
+}
+
+/// Puts a directory where a session's file was: it cannot be read.
+pub(crate) fn lose(dir: &Path, stem: &str) {
+    let path = dir.join(format!("{stem}.jsonl"));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
 }
 
 /// `n` messages that say which they are: `message 0`, `message 1` ...

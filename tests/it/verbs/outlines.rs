@@ -102,6 +102,49 @@ fn a_line_that_does_not_decode_is_marked_and_an_empty_session_has_nothing() {
     );
 }
 
+#[test]
+fn a_line_shows_its_bytes_in_file_and_journal_and_as_many_as_are_asked_for() {
+    let dir = scratch();
+    let store = open(dir.path());
+    add_numbers(&store.handle(), "cli", 0..2);
+    store.close().unwrap();
+    let path = dir.path().join("cli.jsonl");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let damage = [&b"{\"role\":\xff\0"[..], &b"x".repeat(300_000)].concat();
+    let at = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    bytes.splice(at..at, [&damage[..], b"\n"].concat());
+    // The last line has no LF.
+    bytes.extend(b"{\"role\"");
+    std::fs::write(&path, &bytes).unwrap();
+    let store = open(dir.path());
+    let chats = store.handle();
+    add_numbers(&chats, "cli", 2..4);
+    let beside = Store::open_read_only(dir.path()).unwrap();
+    for handle in [chats, beside.handle()] {
+        let snapshot = snapshot(&handle);
+        let [first, last] = &outline(&snapshot).marks[..] else {
+            panic!("two lines do not decode");
+        };
+        let line = |position, most| snapshot.line(position, most).wait().unwrap();
+        let whole = line(first.position, usize::MAX);
+        assert!(whole.bytes == damage && whole.len == damage.len() as u64);
+        let beginning = line(first.position, 10);
+        assert_eq!(
+            (&*beginning.bytes, beginning.len),
+            (&damage[..10], whole.len)
+        );
+        assert_eq!(line(last.position, usize::MAX).bytes, b"{\"role\"");
+        let page = snapshot.before(snapshot.end(), 9).wait().unwrap();
+        assert_eq!(page.messages.len(), 4);
+        for (message, position) in page.messages.iter().zip(page.positions) {
+            let read: Message = serde_json::from_slice(&line(position, usize::MAX).bytes).unwrap();
+            assert_eq!(read, *message);
+        }
+        let error = snapshot.line(snapshot.end(), 9).wait().unwrap_err();
+        assert!(matches!(error, Error::PositionNotFound { .. }), "{error}");
+    }
+}
+
 /// A viewer asks for everything after its first outline, which was before the compaction.
 #[test]
 fn what_a_compaction_carried_along_is_at_the_start_and_in_the_outline() {

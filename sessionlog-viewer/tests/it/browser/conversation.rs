@@ -164,3 +164,44 @@ async fn a_session_that_is_not_there_is_said_to_be_missing() {
         .await;
     rig.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alias_or_a_title_stands_for_a_key_that_is_a_hash() {
+    let store = stores::empty();
+    let keys = ["a", "b"].map(|digit| format!("sk_v1_{}", digit.repeat(64)));
+    for key in &keys {
+        store
+            .chats
+            .add_message(key, "user", "hello")
+            .wait()
+            .unwrap();
+    }
+    let aliases = ["agent:main:main", "agent:main:telegram:direct:7"].map(String::from);
+    store
+        .chats
+        .upsert_session_meta(&keys[0], None, aliases.to_vec())
+        .wait()
+        .unwrap();
+    store.chats.set_title(&keys[1], "Trains").wait().unwrap();
+    let named = "Trains|agent:main:telegram:direct:7";
+    let Some(rig) = rig(store.chats.clone()).await else {
+        return;
+    };
+    rig.open().await;
+    let shown =
+        "[...document.querySelectorAll('#rows .key')].map((e) => e.textContent).sort().join('|')";
+    assert_eq!(rig.text(shown).await, named);
+    rig.click("#query").await;
+    rig.press("hello").await;
+    rig.holds("document.querySelectorAll('#rows mark').length === 2")
+        .await;
+    assert_eq!(rig.text(shown).await, named);
+    for (key, name) in keys.iter().rev().zip(named.split('|')) {
+        rig.open_session(key).await;
+        rig.holds(&format!(
+            "document.querySelector('#key').textContent === '{name}'"
+        ))
+        .await;
+    }
+    rig.end().await;
+}

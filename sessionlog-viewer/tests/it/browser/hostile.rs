@@ -176,6 +176,7 @@ async fn controls_and_very_long_words_stay_in_their_message() {
     let texts = [
         "\u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7} \u{8}\u{8}",
         "before \u{202e}drawkcab\u{202c} after",
+        "zero\u{200b}width",
         "\u{5e9}\u{5dc}\u{5d5}\u{5dd} \u{627}\u{644}\u{633}\u{644}\u{627}\u{645}",
         "Z\u{351}\u{36b}\u{343}\u{36a}\u{302}a\u{36b}\u{33d}\u{34f}lgo"
             .repeat(50)
@@ -207,6 +208,7 @@ async fn controls_and_very_long_words_stay_in_their_message() {
     rig.holds(wide).await;
     rig.press("g").await;
     rig.shows("\u{241b}[31mred\u{241b}[0m").await;
+    rig.shows("zero\u{27e8}U+200B\u{27e9}width").await;
     rig.shows("before \u{27e8}U+202E\u{27e9}drawkcab\u{27e8}U+202C\u{27e9} after")
         .await;
     rig.shows("\u{5e9}\u{5dc}\u{5d5}\u{5dd}").await;

@@ -54,7 +54,7 @@ async fn it_fits_a_telephone_and_a_desk_by_day_and_by_night() {
 }
 
 /// Nothing sticks out to the side.
-async fn fits(rig: &super::rig::Rig, width: u32) {
+pub(super) async fn fits(rig: &super::rig::Rig, width: u32) {
     let widest = rig.number("document.documentElement.scrollWidth").await;
     assert!(widest <= f64::from(width), "{widest} over {width}");
     let out = "[...document.querySelectorAll('#feed, #results, #details')]\
@@ -65,7 +65,7 @@ async fn fits(rig: &super::rig::Rig, width: u32) {
 }
 
 /// Text stands out from what is behind it, as WCAG 2 asks for at level AA.
-async fn readable(rig: &super::rig::Rig, scheme: &str) {
+pub(super) async fn readable(rig: &super::rig::Rig, scheme: &str) {
     let lowest = rig
         .text(
             r"(() => {
@@ -84,7 +84,7 @@ async fn readable(rig: &super::rig::Rig, scheme: &str) {
             return 'rgb(255, 255, 255)';
         };
         let lowest = [99, ''];
-        for (const e of document.querySelectorAll('h1, h2, h3, .text, .note, time, summary, .mark span, .tool')) {
+        for (const e of document.querySelectorAll('h1, h2, h3, .text, .note, .flag, time, summary, .mark span, .tool, .bytes pre, .odd')) {
             if (!e.checkVisibility() || e.textContent === '') continue;
             const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
             const contrast = (a + 0.05) / (b + 0.05);

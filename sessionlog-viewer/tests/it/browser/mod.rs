@@ -5,6 +5,7 @@
 //! variable `SESSIONLOG_BROWSER` is `required`: then it fails.
 
 mod conversation;
+mod damage;
 mod hostile;
 mod keyboard;
 mod live;

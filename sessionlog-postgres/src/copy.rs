@@ -284,6 +284,9 @@ impl<'a> Copier<'a> {
             let _ = write!(self.report.hash, "{byte:02x}");
         }
         self.report.sessions = self.copied.len();
+        for key in self.from.trash().await? {
+            self.behind.note(&key, &[Left::Trash]);
+        }
         self.report.left = self.behind.told();
         let there = self.to.keys().await?.into_iter();
         let known = |key: &String| self.copied.contains_key(key) || self.failed.contains_key(key);

@@ -81,17 +81,6 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
             vec!["aliases_by_name"],
         ),
         (
-            typed(&sql.taken_ids, "bigint[], bytea[]"),
-            "ARRAY[7::bigint], ARRAY['id7'::bytea]".into(),
-            vec!["message_ids_pkey"],
-        ),
-        (
-            typed(&sql.forget_ids, "bigint[], bigint[], bigint[]"),
-            "ARRAY[7::bigint, 9::bigint], ARRAY[3::bigint, 3::bigint], ARRAY[9::bigint, 9::bigint]"
-                .into(),
-            vec!["message_ids_by_turn"],
-        ),
-        (
             typed(&sql.fork_lines, "bigint, bigint, bigint"),
             "8, 9, 300".into(),
             vec!["lines_pkey"],
@@ -115,10 +104,27 @@ pub(crate) fn statements(schema: &str) -> Vec<Statement> {
         tags,
         of_searches(&sql),
         of_backups(&sql, &sought),
+        of_ids(&sql),
         of_moves(&sql),
     ];
     statements.extend(rest.into_iter().flatten());
     statements
+}
+
+fn of_ids(sql: &Sql) -> Vec<Statement> {
+    vec![
+        (
+            typed(&sql.taken_ids, "bigint[], bytea[]"),
+            "ARRAY[7::bigint], ARRAY['id7'::bytea]".into(),
+            vec!["message_ids_pkey"],
+        ),
+        (
+            typed(&sql.forget_ids, "bigint[], bigint[], bigint[]"),
+            "ARRAY[7::bigint, 9::bigint], ARRAY[3::bigint, 3::bigint], ARRAY[9::bigint, 9::bigint]"
+                .into(),
+            vec!["message_ids_by_turn"],
+        ),
+    ]
 }
 
 fn of_people(sql: &Sql, page: &str) -> Vec<Statement> {

@@ -55,7 +55,8 @@ fn keys<'c>(connection: &'c Connection, sql: &str) -> crate::context::Asked<'c, 
 
 /// A page of whatever length: of many rows, it reads some at a time.
 pub(crate) async fn page(shared: &Arc<Shared>, query: SessionQuery) -> Result<SessionPage> {
-    if has_nul(&query) {
+    // A database has no trash.
+    if has_nul(&query) || query.get_deleted() {
         return Ok(SessionPage::default());
     }
     let most = query.get_limit();

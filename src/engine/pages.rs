@@ -139,7 +139,7 @@ pub(crate) fn raw_line(snapshot: &Snapshot, at: u64, most: usize) -> io::Result<
     }
     // The last line of the file ends with it, also without LF.
     let end = if at < live.end { live.end } else { lines.len() };
-    let mut line = RawLine {
+    let mut raw = RawLine {
         bytes: Vec::new(),
         len: 0,
     };
@@ -149,12 +149,12 @@ pub(crate) fn raw_line(snapshot: &Snapshot, at: u64, most: usize) -> io::Result<
         lines.read_exact_at(&mut block, from)?;
         lf = memchr(b'\n', &block);
         let part = &block[..lf.unwrap_or(block.len())];
-        let room = most.saturating_sub(line.bytes.len()).min(part.len());
-        line.bytes.extend_from_slice(&part[..room]);
-        line.len += part.len() as u64;
+        let room = most.saturating_sub(raw.bytes.len()).min(part.len());
+        raw.bytes.extend_from_slice(&part[..room]);
+        raw.len += part.len() as u64;
         from += block.len() as u64;
     }
-    Ok(Some(line))
+    Ok(Some(raw))
 }
 
 /// Visits the live lines before `end`, newest first, each with the offset where it begins,

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::value::RawValue;
 use sessionlog::backend::kit::{self, KeptBackup, TagChange};
 use sessionlog::{
-    Backup, BackupLimits, ChangeFilter, Changes, Error, Result, SessionTags, StoreHandle, Version,
+    Backup, BackupLimits, ChangeFilter, Changes, Error, Result, SessionQuery, SessionTags,
+    StoreHandle, Version,
 };
 use sha2::{Digest, Sha256};
 use tokio_postgres::types::Type;
@@ -230,6 +231,16 @@ impl Place {
             Self::Database(store) => store.list_sessions().await?,
         };
         Ok(keys.into_iter().collect())
+    }
+
+    /// The keys of sessions in the trash.
+    pub(super) async fn trash(&self) -> Result<Vec<String>> {
+        let Self::Directory(chats) = self else {
+            return Ok(Vec::new());
+        };
+        let query = SessionQuery::new().deleted().limit(usize::MAX);
+        let trash = chats.sessions(query).await?.sessions.into_iter();
+        Ok(trash.map(|session| session.key).collect())
     }
 
     /// The version of every session; of a directory nothing, whose changes are told before their
@@ -460,7 +471,7 @@ impl Place {
 
     pub(super) async fn delete(&self, key: &str) -> Result<()> {
         match self {
-            Self::Directory(chats) => chats.exact_keys().delete_session(key).await,
+            Self::Directory(chats) => chats.exact_keys().delete_for_good(key).await,
             Self::Database(store) => store.exact_keys().delete_session(key).await,
         }
     }

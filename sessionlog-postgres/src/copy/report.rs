@@ -42,16 +42,18 @@ pub(super) enum Left {
     Ids,
     Backups,
     Sidecars,
+    Trash,
 }
 
 impl Left {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Unread,
         Self::Archive,
         Self::Hidden,
         Self::Ids,
         Self::Backups,
         Self::Sidecars,
+        Self::Trash,
     ];
 
     const fn sentence(self) -> &'static str {
@@ -71,6 +73,7 @@ impl Left {
             Self::Sidecars => {
                 "scopes and summaries that backups of conflicts have beside their lines"
             }
+            Self::Trash => "all: they are in the trash, which stays in the directory",
         }
     }
 }

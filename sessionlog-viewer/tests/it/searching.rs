@@ -156,7 +156,7 @@ async fn a_search_says_what_sessions_are_called_whose_keys_are_hashes() {
         let router = viewer(handle).router();
         let found = ask(&router, "/api/search?q=hello").await;
         assert_eq!(hits(&found).len(), 2);
-        let names = json!({ &key: { "title": "Trains", "aliases": aliases } });
-        assert_eq!(found["names"], names);
+        let known = json!({ &key: { "title": "Trains", "aliases": aliases } });
+        assert_eq!(found["known"], known);
     }
 }

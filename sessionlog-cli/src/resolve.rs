@@ -45,8 +45,39 @@ fn by_alias(chats: &StoreHandle, name: &str) -> Result<Vec<String>> {
     Ok(found.map(|session| session.key).collect())
 }
 
+/// The key of the session that `name` means, which is its whole key or alias: for what changes
+/// sessions, the beginning of a key is not enough.
+///
+/// # Errors
+/// If there is none; the message says which may be meant.
+pub(crate) fn whole(chats: &StoreHandle, name: &str) -> Result<String> {
+    if let Some(key) = chats.resolve_session_key(name).wait()? {
+        return Ok(key);
+    }
+    let near = session(chats, name)?;
+    let what = format!("there is no session {}; nothing is changed", quoted(name));
+    let hint = format!("a whole key is needed; is {} meant?", safe::line(&near));
+    Err(Failure::new(what).hint(hint))
+}
+
+/// Whether a session of that name is in the trash.
+fn is_in_trash(chats: &StoreHandle, name: &str) -> Result<bool> {
+    let query = SessionQuery::new().deleted().limit(usize::MAX);
+    let mut trash = chats.sessions(query).wait()?.sessions.into_iter();
+    Ok(trash.any(|session| {
+        let key = session.deleted.as_ref().map(|deletion| &deletion.key);
+        session.aliases.iter().chain(key).any(|own| own == name)
+    }))
+}
+
 fn none(chats: &StoreHandle, name: &str) -> Result<Failure> {
     let what = format!("there is no session {}", quoted(name));
+    if is_in_trash(chats, name)? {
+        return Ok(Failure::new(what).hint(
+            "it is in the trash: `sessionlog undelete DIR KEY` brings it back, `sessionlog ls DIR \
+             --deleted` shows its key there",
+        ));
+    }
     let folded = name.to_lowercase();
     let all = chats.list_sessions().wait()?;
     let near = all

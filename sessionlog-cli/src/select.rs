@@ -18,11 +18,17 @@ pub(crate) struct Select {
     /// Those on this channel, such as telegram
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// Conversations with one person, by the id on the platform or the linked name
-    #[arg(long, value_name = "ID", conflicts_with = "chat")]
+    /// Conversations with one person, by the id on the platform or the linked name. Whose a session
+    /// is, its scope says, or a key such as agent:main:telegram:direct:7; not telegram:7
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with = "chat",
+        allow_hyphen_values = true
+    )]
     person: Option<String>,
     /// Conversations in one chat, by its id on the platform
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     chat: Option<String>,
     /// Those with this label; repeated, those with all
     #[arg(long, value_name = "LABEL")]

@@ -6,7 +6,7 @@ use clap::Args;
 use sessionlog::{Error, StoreOptions};
 
 use crate::failure::{Failure, Outcome, Result};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::store::{Dir, Writing};
 use crate::{resolve, safe};
 
@@ -30,7 +30,7 @@ pub(crate) struct Delete {
     /// The sessions: their keys or aliases, whole
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Past the trash, or out of it
+    /// Past the trash; or out of it, by the key that `ls --deleted` shows
     #[arg(long)]
     for_good: bool,
     #[command(flatten)]
@@ -44,14 +44,7 @@ impl Delete {
         let chats = store.handle();
         let mut keys = Vec::new();
         for name in &self.sessions {
-            // The beginning of a key is not enough to delete it.
-            let Some(key) = chats.resolve_session_key(name).wait()? else {
-                let near = resolve::session(&chats.exact_keys(), name)?;
-                let what = format!("there is no session {name}; nothing was deleted");
-                let hint = format!("a whole key is needed; is {near} meant?");
-                return Err(Failure::new(what).hint(hint));
-            };
-            keys.push(key);
+            keys.push(resolve::whole(&chats, name)?);
         }
         let exact = chats.exact_keys();
         let mut out = Output::new();
@@ -65,6 +58,9 @@ impl Delete {
         }
         store.close()?;
         out.finish()?;
+        if !self.for_good {
+            output::note("`sessionlog undelete DIR SESSION` brings it back out of the trash");
+        }
         Ok(Outcome::found(true))
     }
 }

@@ -80,7 +80,7 @@ impl Erase {
         let names = Names::of(sessions.map(|one| (one.key.as_str(), one.aliases.as_slice())));
         self.tell(&receipt, &names)?;
         if !is_any {
-            output::note("nobody's conversation was meant: nothing was there to be erased");
+            output::note("no such conversation was found: nothing was there to be erased");
         }
         if !receipt.doubtful.is_empty() {
             output::note("if such a file is theirs: sessionlog erase DIR --session KEY");

@@ -53,7 +53,7 @@ pub(crate) struct Ls {
     /// Whole keys only, one per line
     #[arg(short, long)]
     keys: bool,
-    /// Those in the trash, each with its key there
+    /// Those in the trash, each with its key there and when it was deleted
     #[arg(long)]
     deleted: bool,
     /// One complete JSON object per line; a session whose files cannot be read has
@@ -107,7 +107,7 @@ impl Ls {
         }
         if page.sessions.is_empty() && page.unreadable.is_empty() {
             output::note(if self.deleted {
-                "the trash is empty"
+                "nothing in the trash fits"
             } else if store.chats.list_sessions().wait()?.is_empty() {
                 "the store has no session"
             } else {
@@ -214,7 +214,7 @@ pub(crate) fn list(out: &mut Output, sessions: &[SessionInfo]) -> Result<()> {
                 safe::line(name_of(session)).into_owned(),
                 session.lines.to_string(),
                 output::bytes(session.bytes),
-                times::shown(&session.updated_at),
+                times::shown(changed(session)),
             ]
         })
         .collect();
@@ -271,6 +271,12 @@ fn fit(width: usize, wide: [usize; 4]) -> (usize, [bool; 4]) {
         }
     }
     (0, shown)
+}
+
+/// When a session was changed, or deleted.
+fn changed(session: &SessionInfo) -> &str {
+    let deleted = session.deleted.as_ref();
+    deleted.map_or(&session.updated_at, |deletion| &deletion.at)
 }
 
 /// What a session is called: its key, or in place of a hash an alias that is its own.

@@ -23,7 +23,7 @@ Examples:
 pub(crate) struct Rename {
     #[command(flatten)]
     dir: Dir,
-    /// The session: its key, or the beginning of it
+    /// The session: its whole key
     old: String,
     /// Its new key
     new: String,
@@ -70,5 +70,5 @@ fn key_of(chats: &StoreHandle, name: &str) -> Result<String> {
     if exact.exists(name).wait()? {
         return Ok(name.to_owned());
     }
-    resolve::session(&exact, name)
+    resolve::whole(&exact, name)
 }

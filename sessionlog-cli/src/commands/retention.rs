@@ -15,7 +15,8 @@ use crate::{safe, times};
 
 /// Delete sessions that are too old or too many
 ///
-/// Shows what would go, and deletes it only with --apply. Sessions that were changed last stay
+/// Shows what would go, and deletes it only with --apply: for good, past the trash, and pinned
+/// sessions, too. Sessions that were changed last stay
 /// longest. Agents' main sessions stay, unless --with-main is given, and so does what says no
 /// time. A session that is written to meanwhile stays. --apply needs DIR to itself: a running
 /// gateway applies policies itself, through the library.
@@ -91,7 +92,7 @@ impl Retention {
         }
         out.finish()?;
         if !self.json && !plan.expired.is_empty() {
-            output::note("--apply deletes them, with their backups and archives");
+            output::note("--apply deletes them for good, with their backups and archives");
         }
         Ok(unreadable(&plan.unreadable))
     }
@@ -104,7 +105,7 @@ impl Retention {
         } else {
             show(&mut out, &report.deleted)?;
             out.line(&format!(
-                "{} deleted",
+                "{} deleted for good",
                 output::count(report.deleted.len(), "session")
             ))?;
             for key in &report.changed {

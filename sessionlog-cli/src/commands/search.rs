@@ -48,10 +48,13 @@ pub(crate) struct Search {
     #[arg(long, value_name = "TIME", value_parser = select::time)]
     until: Option<OffsetDateTime>,
     /// Only in this session
-    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["prefix", "agent", "channel", "person", "chat"])]
+    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["prefix", "agent", "channel", "person", "chat", "deleted"])]
     session: Option<String>,
     #[command(flatten)]
     select: Select,
+    /// In the trash, in place of the others
+    #[arg(long)]
+    deleted: bool,
     /// Also in what truncations hid, and what compactions dropped and the archive keeps
     #[arg(long)]
     archived: bool,
@@ -98,6 +101,15 @@ impl Search {
         let unread = searched?;
         let is_found = found.hits > 0;
         found.finish()?;
+        if !is_found && !self.select.is_any() {
+            let mut among = self.select.query().limit(1);
+            if self.deleted {
+                among = among.deleted();
+            }
+            if store.chats.sessions(among).wait()?.sessions.is_empty() {
+                output::note("no session fits");
+            }
+        }
         for what in &unread {
             output::warn(what);
         }
@@ -151,6 +163,9 @@ impl Search {
         let mut among = self.select.query();
         if let Some(only) = only {
             among = among.prefix(only);
+        }
+        if self.deleted {
+            among = among.deleted();
         }
         if self.newest {
             among = among.order(SessionOrder::Updated);

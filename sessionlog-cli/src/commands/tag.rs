@@ -21,7 +21,7 @@ Examples:
 pub(crate) struct Title {
     #[command(flatten)]
     dir: Dir,
-    /// The session: its key, an alias, or the beginning of either
+    /// The session: its whole key or alias
     session: String,
     /// The title
     #[arg(value_name = "TITLE")]
@@ -34,7 +34,7 @@ impl Title {
     pub(crate) fn run(self) -> Result<Outcome> {
         let store = self.dir.write_with(self.writing, StoreOptions::new())?;
         let chats = store.handle();
-        let key = resolve::session(&chats, &self.session)?;
+        let key = resolve::whole(&chats, &self.session)?;
         chats.exact_keys().set_title(&key, &self.text).wait()?;
         let title = chats.exact_keys().session_meta(&key).wait()?.tags.title;
         store.close()?;
@@ -60,13 +60,11 @@ Examples:
   sessionlog label DIR telegram:7 travel open
   sessionlog label DIR telegram:7 --remove open
   sessionlog label DIR telegram:7 --pin
-  sessionlog ls DIR --label travel
-
-Exits with 1 if the session has no label then.")]
+  sessionlog ls DIR --label travel")]
 pub(crate) struct Label {
     #[command(flatten)]
     dir: Dir,
-    /// The session: its key, an alias, or the beginning of either
+    /// The session: its whole key or alias
     session: String,
     /// Labels to add
     labels: Vec<String>,
@@ -87,7 +85,7 @@ impl Label {
     pub(crate) fn run(self) -> Result<Outcome> {
         let store = self.dir.write_with(self.writing, StoreOptions::new())?;
         let chats = store.handle();
-        let key = resolve::session(&chats, &self.session)?;
+        let key = resolve::whole(&chats, &self.session)?;
         let chats = chats.exact_keys();
         let mut labels = chats.session_meta(&key).wait()?.tags.labels;
         labels.retain(|label| !self.remove.iter().any(|gone| gone.trim() == label));
@@ -107,6 +105,6 @@ impl Label {
         if tags.pinned {
             output::note("it is pinned");
         }
-        Ok(Outcome::found(!tags.labels.is_empty()))
+        Ok(Outcome::Done)
     }
 }

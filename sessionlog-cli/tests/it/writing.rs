@@ -596,7 +596,10 @@ fn a_deleted_session_is_kept_and_comes_back_unless_it_is_to_be_gone() {
     assert_eq!(run("show", &dir, &[SEVEN]).exits(0), before);
 
     run("delete", &dir, &[SEVEN]).exits(0);
-    run("show", &dir, &[SEVEN]).fails();
+    let told = run("show", &dir, &[SEVEN]).fails();
+    assert!(told.contains("in the trash"), "{told}");
+    let found = run("search", &dir, &["invoice", "--deleted"]).exits(0);
+    assert!(found.contains("invoice of May"), "{found}");
     let listed = run("ls", &dir, &[]).exits(0);
     assert!(!listed.contains(SEVEN), "{listed}");
     let kept = json(&run("ls", &dir, &["--deleted", "--json"]).exits(0));
@@ -640,9 +643,15 @@ fn a_title_and_labels_are_seen_in_lists_and_found() {
         "travel\n"
     );
     run("ls", &dir, &["--label", "open"]).exits(1);
-    run("label", &dir, &[SEVEN, "--remove", "travel", "--unpin"]).exits(1);
+    run("label", &dir, &[SEVEN, "--remove", "travel", "--unpin"]).exits(0);
     run("ls", &dir, &["--pinned"]).exits(1);
     let told = run("title", &dir, &[SEVEN, ""]).exits(0);
     assert!(told.ends_with("has no title\n"), "{told}");
     run("title", &dir, &["nobody", "x"]).fails();
+    // The beginning of a key is not enough for what changes a session.
+    let part = &SEVEN[..SEVEN.len() - 1];
+    for (verb, more) in [("title", "x"), ("label", "x"), ("rename", "other")] {
+        let told = run(verb, &dir, &[part, more]).fails();
+        assert!(told.contains("a whole key"), "{verb}: {told}");
+    }
 }

@@ -199,6 +199,17 @@ impl<'a> Erasing<'a> {
             .means(session_file::key_before(key), &meta.undeleted())
     }
 
+    /// Whether the key of a session of which nothing says whose it is has the id in it.
+    fn may_mean(&self, key: &str, meta: &Meta) -> bool {
+        let was = meta.undeleted();
+        let key = session_file::fold(session_file::key_before(key));
+        let id = self.what.id();
+        Erase::ids_of(&key, &was).is_empty()
+            && key
+                .split([':', '/'])
+                .any(|part| Some(part) == id.as_deref())
+    }
+
     /// All sessions that are meant.
     fn find(&mut self, sessions: &Owned<'_>) {
         let mut seen = BTreeSet::new();
@@ -210,10 +221,14 @@ impl<'a> Erasing<'a> {
                 return;
             }
             let metas = glance::each(&listed, GLANCES, &|session| sessions.meta(session));
-            for ((_, key), meta) in listed.into_iter().zip(metas) {
+            for ((stem, key), meta) in listed.into_iter().zip(metas) {
                 match meta {
                     Ok(meta) if self.means(&key, &meta) => drop(self.keys.insert(key)),
-                    Ok(_) => {}
+                    Ok(meta) => {
+                        if self.may_mean(&key, &meta) {
+                            self.doubtful.insert(session_file::log_name(&stem));
+                        }
+                    }
                     Err(error) => {
                         tracing::warn!(key, %error, "whose session it is cannot be told");
                         self.unreadable.push(key);

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use super::{StoreHandle, blocking};
-use crate::compat::exchange::{self, Export, ExportOptions, Format, Head, Transcript};
+use crate::compat::exchange::{self, Export, ExportOptions, Format, Head, LeftOut, Transcript};
 use crate::engine::reader;
 use crate::engine::shard::verbs::update::{self, Dates};
+use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
 
@@ -121,12 +122,21 @@ impl StoreHandle {
         let looked = pollster::block_on(self.look(key, Place::Here))?;
         let mut snapshot = looked.snapshot.clone();
         snapshot.hide_before(looked.start);
-        let read = reader::history(&snapshot, &self.counters());
+        let counted = Counters::default();
+        let read = reader::history(&snapshot, &counted);
         let history = read.map_err(|e| Error::io("read", Path::new(key), e))?;
+        let damaged = counted.corrupt_lines.read();
+        self.counters().corrupt_lines.add(damaged);
         let head = Head {
             prompt: looked.now().system_prompt().map(ToString::to_string),
             summary: &snapshot.meta.text.summary,
         };
-        exchange::write(&head, history, options)
+        let mut export = exchange::write(&head, history, options)?;
+        let damaged = (0..damaged).map(|_| LeftOut {
+            message: None,
+            what: "a damaged line, which is no message".into(),
+        });
+        export.left_out.extend(damaged);
+        Ok(export)
     }
 }

@@ -11,7 +11,7 @@ use sessionlog::{
     Appended, Erase, Error, Message, RawValue, Store, StoreHandle, StoreOptions, Whose,
 };
 
-use crate::support::{in_memory, open, open_memory, scratch, small_segments};
+use crate::support::{add_numbers, in_memory, open, open_memory, scratch, small_segments};
 
 /// Every regular file under a directory, by the names of directories and files. A file that
 /// goes away meanwhile, as spare journal segments do, is not there.
@@ -542,4 +542,21 @@ fn an_erasure_cut_short_leaves_no_session_without_the_ids_of_its_messages() {
         }
     }
     assert!(living > 10, "{living}");
+}
+
+#[test]
+fn a_key_that_has_the_id_and_says_no_more_is_told_and_not_erased() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let own = "agent:main:telegram:direct:70001";
+    for key in ["telegram:70001", own, "telegram:7"] {
+        add_numbers(&chats, key, 0..1);
+    }
+    let receipt = chats.erase(Erase::person("70001")).wait().unwrap();
+    assert_eq!(receipt.sessions, [own]);
+    assert_eq!(receipt.doubtful, ["telegram_70001.jsonl"]);
+    assert!(!receipt.is_complete());
+    let receipt = chats.erase(Erase::key("telegram:70001")).wait().unwrap();
+    assert!(receipt.is_complete(), "{receipt:?}");
 }

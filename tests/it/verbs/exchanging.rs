@@ -109,3 +109,22 @@ fn a_system_prompt_goes_with_its_conversation() {
     );
     store.close().unwrap();
 }
+
+#[test]
+fn an_export_says_that_a_damaged_line_is_not_in_it() {
+    let dir = scratch();
+    std::fs::write(
+        dir.path().join("cli.jsonl"),
+        "{\"role\":\"user\",\"content\":\"hi\"}\n{\"role\":\"us\n",
+    )
+    .unwrap();
+    let store = open(dir.path());
+    for format in [Format::Markdown, Format::OpenAi, Format::Anthropic] {
+        let export = store.handle().export("cli", format).wait().unwrap();
+        let told = export.summary();
+        let is_told = told
+            .iter()
+            .any(|(what, many)| what.contains("damaged line") && *many == 1);
+        assert!(is_told, "{format:?}: {told:?}");
+    }
+}

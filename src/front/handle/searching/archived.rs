@@ -11,6 +11,7 @@ use crate::engine::search::Room;
 use crate::error::{Error, Result};
 use crate::front::handle::archiving;
 use crate::front::handle::finding::{Listed, Sight};
+use crate::ground::clock::{Clock, SystemClock};
 
 /// The parts of all sessions in the archive, as it was when it was looked at last.
 #[derive(Debug, Default)]
@@ -22,6 +23,15 @@ pub(super) struct Parts {
 
 /// How often a session is looked at anew whose lines went to the archive meanwhile.
 const TRIES: usize = 20;
+
+/// How long two changes of a directory may have one time, nanoseconds: file systems take theirs
+/// from a clock that ticks every 1 to 10 ms.
+const TICK: i128 = 50_000_000;
+
+/// Whether a directory that changed then may change once more, and its time stay as it is.
+fn may_change_unseen(changed: i128) -> bool {
+    SystemClock::default().now().unix_timestamp_nanos() - changed < TICK
+}
 
 impl Quarry {
     /// The parts of a session in the archive, none if that is not searched.
@@ -36,7 +46,7 @@ impl Quarry {
             Err(e) => return Err(Error::io("list", &dir, e)),
         };
         let mut parts = parts.lock();
-        if parts.changed != changed {
+        if parts.changed != changed || changed.is_some_and(may_change_unseen) {
             parts.of.clear();
             for part in archiving::parts(&*storage, &dir)? {
                 parts.of.entry(part.stem.clone()).or_default().push(part);

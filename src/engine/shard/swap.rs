@@ -225,20 +225,21 @@ impl Shard {
         self.show_more_first(id, &meta, turn);
         kept.and_then(|()| swap_in(&swap.prepared, &path, turn))
             .map_err(|error| turn.out.stop_store(&error))?;
-        let shared = turn.shared;
         // A compaction that this one overtook drops the same lines again.
-        if !matches!(swap.origin, Origin::Amended | Origin::Moved(_))
-            && let Err(error) = shared.archive.settle(&*shared.storage, &stem)
-        {
-            let error = Error::io("rename in", &shared.archive.dir, error);
-            shared.warn(&error, "an archive's name is out of date");
-        }
+        let drops = !matches!(swap.origin, Origin::Amended | Origin::Moved(_));
         self.count_swap(id, &swap, turn);
         self.forget_unwritten(id, turn);
         let len = self.session(id).settled.end;
         let replaced = self.session(id).take_over_file(swap, meta.clone());
         if let Some(file) = replaced {
             turn.out.close(file, len);
+        }
+        let shared = turn.shared;
+        // After the new file is published: whoever searches would find lines in the archive that
+        // are hidden in the old file, too.
+        if drops && let Err(error) = shared.archive.settle(&*shared.storage, &stem) {
+            let error = Error::io("rename in", &shared.archive.dir, error);
+            shared.warn(&error, "an archive's name is out of date");
         }
         self.replace_meta(id, meta, ChangeKind::Replaced, turn);
         self.used(id);

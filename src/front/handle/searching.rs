@@ -297,12 +297,20 @@ impl Quarry {
         if room.is_full() || self.given_up.load(Ordering::Relaxed) {
             return vec![Work::Search(session.clone())];
         }
-        let (parts, moment) = match self.beside_archive(&session.0, moment) {
-            Ok(found) => found,
-            Err(error) => return vec![Work::Tell(vec![Err(error)])],
+        let mut tries = ROUNDS;
+        let (parts, moment, unpacked) = loop {
+            let (parts, seen) = match self.beside_archive(&session.0, &moment) {
+                Ok(found) => found,
+                Err(error) => return vec![Work::Tell(vec![Err(error)])],
+            };
+            let unpacked = self.unpacked(session, &parts, room, sight);
+            tries -= 1;
+            if unpacked.is_some() || tries == 0 {
+                break (parts, seen, unpacked.unwrap_or_default());
+            }
         };
         let mut found = self.outside(session, sight);
-        found.extend(self.unpacked(session, &parts, room, sight));
+        found.extend(unpacked);
         match moment {
             Err(error) => found.push(Work::Tell(vec![Err(error)])),
             Ok(None) => {}

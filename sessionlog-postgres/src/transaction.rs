@@ -119,10 +119,11 @@ impl<'a> Transaction<'a> {
             self.connection.query(&sql.claims, &claimed),
         );
         self.settled = settled?;
-        let claims = claims?;
+        // What failed first says why; what was sent after it fails with the transaction.
+        let (rows, claims) = (rows?, claims?);
         let is_followed = claims.first().is_some_and(|row| row.get(0));
         self.is_followed = self.shared.note_followers(is_followed);
-        let sessions: Vec<Session> = rows?.iter().map(Session::of).collect();
+        let sessions: Vec<Session> = rows.iter().map(Session::of).collect();
         self.shared.known.compare(&sessions);
         let keys_by_id: HashMap<_, _> = sessions.iter().map(|one| (one.id, &one.key)).collect();
         for row in claims {

@@ -39,7 +39,7 @@ pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "engine_segments",
         bound: 1,
-        at_least: 8_000,
+        at_least: 5_000,
         runs: &[
             a_flush_gives_up_no_segment_that_is_needed,
             a_flush_gives_up_no_segment_that_the_committer_settles,

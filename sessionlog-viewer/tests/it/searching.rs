@@ -157,6 +157,6 @@ async fn a_search_says_what_sessions_are_called_whose_keys_are_hashes() {
         let found = ask(&router, "/api/search?q=hello").await;
         assert_eq!(hits(&found).len(), 2);
         let known = json!({ &key: { "title": "Trains", "aliases": aliases } });
-        assert_eq!(found["known"], known);
+        assert_eq!(found["names"], known);
     }
 }

@@ -21,7 +21,7 @@ use crate::trouble::{Kind, Trouble};
 const PICOCLAW: [&str; 2] = ["chat:1", "chat_1"];
 const KIMI: [&str; 2] = ["kimi:1", "kimi_1"];
 
-/// What was kept of the catalog.
+/// The kept catalog.
 const CATALOG: &str = "/sessions/.sessionlog/catalog";
 
 /// Half seconds that an idle store has until its files are complete.
@@ -282,8 +282,8 @@ impl End {
         );
     }
 
-    /// Who opens the store again for writing finds what a reader does, takes nothing for damage,
-    /// and leaves it to the next: with what was kept of the catalog, and without.
+    /// A writer that opens the store again finds the sessions that a reader does, and takes nothing
+    /// for damage. The next writer finds them too: by the kept catalog, and by the directory.
     fn check_recovery(
         &self,
         sessions: &[(String, Arc<States>)],
@@ -306,7 +306,7 @@ impl End {
         assert_eq!(aside, None, "taken for damage");
         for is_kept in [true, false] {
             if !is_kept {
-                // Too many aliases of several sessions, and it is not kept.
+                // It need not be there: a catalog with damaged files is not kept.
                 let _ = disk.remove_foreign(CATALOG);
             }
             let again = open();

@@ -6,12 +6,16 @@ use sessionlog::StoreHandle;
 
 use crate::safe;
 
+/// Whether an alias is an agent's main one, which is of all its sessions.
+pub(crate) fn is_main(alias: &str) -> bool {
+    alias.starts_with("agent:") && alias.ends_with(":main")
+}
+
 /// A session's key, or in place of a hash the first alias that is its own.
 pub(crate) fn of<'a>(key: &'a str, aliases: &'a [String]) -> &'a str {
     if !sessionlog::scope::is_opaque_session_key(key) {
         return key;
     }
-    let is_main = |alias: &str| alias.starts_with("agent:") && alias.ends_with(":main");
     let mut own = aliases.iter().filter(|alias| !is_main(alias));
     own.next().map_or(key, String::as_str)
 }

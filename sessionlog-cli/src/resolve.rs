@@ -3,7 +3,7 @@
 use sessionlog::{SessionInfo, SessionQuery, StoreHandle};
 
 use crate::failure::{Failure, Result};
-use crate::safe;
+use crate::{names, safe};
 
 /// How many candidates are listed.
 const CANDIDATES: usize = 20;
@@ -60,19 +60,26 @@ pub(crate) fn whole(chats: &StoreHandle, name: &str) -> Result<String> {
     Err(Failure::new(what).hint(hint))
 }
 
-/// Whether a session of that name is in the trash.
-fn is_in_trash(chats: &StoreHandle, name: &str) -> Result<bool> {
+/// The sessions in the trash that have one of these keys there, had it before, or had it as an
+/// alias.
+pub(crate) fn in_trash(chats: &StoreHandle, sought: &[&str]) -> Result<Vec<SessionInfo>> {
     let query = SessionQuery::new().deleted().limit(usize::MAX);
-    let mut trash = chats.sessions(query).wait()?.sessions.into_iter();
-    Ok(trash.any(|session| {
+    let mut trash = chats.sessions(query).wait()?.sessions;
+    trash.retain(|session| {
         let key = session.deleted.as_ref().map(|deletion| &deletion.key);
-        session.aliases.iter().chain(key).any(|own| own == name)
-    }))
+        let aliases = session
+            .aliases
+            .iter()
+            .filter(|alias| !names::is_main(alias));
+        let mut names = aliases.chain(key).chain([&session.key]);
+        names.any(|own| sought.contains(&own.as_str()))
+    });
+    Ok(trash)
 }
 
 fn none(chats: &StoreHandle, name: &str) -> Result<Failure> {
     let what = format!("there is no session {}", quoted(name));
-    if is_in_trash(chats, name)? {
+    if !in_trash(chats, &[name])?.is_empty() {
         return Ok(Failure::new(what).hint(
             "it is in the trash: `sessionlog undelete DIR KEY` brings it back, `sessionlog ls DIR \
              --deleted` shows its key there",

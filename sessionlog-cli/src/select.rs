@@ -18,8 +18,8 @@ pub(crate) struct Select {
     /// Those on this channel, such as telegram
     #[arg(long, value_name = "CHANNEL")]
     channel: Option<String>,
-    /// Conversations with one person, by the id on the platform or the linked name. Whose a session
-    /// is, its scope says, or a key such as agent:main:telegram:direct:7; not telegram:7
+    /// Conversations with one person, by the id on the platform or the linked name. A session is
+    /// found by its scope, or by a key such as agent:main:telegram:direct:7; telegram:7 names no person
     #[arg(
         long,
         value_name = "ID",

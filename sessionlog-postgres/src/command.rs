@@ -158,7 +158,7 @@ impl Order {
         std::iter::once(self.key.as_str()).chain(other)
     }
 
-    /// Whether it matters which sessions have its keys as aliases.
+    /// Whether the aliases of other sessions decide what its keys mean.
     pub(crate) fn asks_for_aliases(&self) -> bool {
         !self.exact || self.verb.goes_along() || matches!(self.verb, Verb::Move { .. })
     }
@@ -202,8 +202,8 @@ impl Verb {
         once.iter().chain(carried).map(String::as_str).collect()
     }
 
-    /// Whether it goes with the session if that got another key, also if it takes keys literally.
-    /// The others say whose the key is.
+    /// Whether it follows a session to its new key, even if it takes keys literally. The other verbs
+    /// mean the key itself.
     pub(crate) fn goes_along(&self) -> bool {
         match self {
             Self::Update(update) => update.carried.is_none(),

@@ -22,11 +22,11 @@ use crate::context::Shared;
 use crate::fault::{Fault, Tried};
 use crate::row::{NewLine, Notice, Session};
 
-/// Which session an alias means.
+/// The session that an alias means.
 #[derive(Clone, Debug)]
 struct Claim {
     key: String,
-    /// Whether it was the key of a session that is this one now.
+    /// Whether the alias is an earlier key of that session.
     was_key: bool,
 }
 
@@ -110,9 +110,9 @@ impl<'a> Transaction<'a> {
         let sql = &self.shared.sql;
         let claimed: [Param<'_>; 1] = [(&names, Type::TEXT_ARRAY)];
         let locked: [Param<'_>; 2] = [(&keys, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
-        // Polled in this order, they are sent in it, and all at once. The aliases after the locks:
-        // a session that was waited for may have left its key to be one, and whoever did not know
-        // would make a session of that key anew.
+        // Polled in this order, they are sent in it, and all at once. Aliases are read after the
+        // locks: while this waits for a row, its session may get another key and leave the old one
+        // as an alias. Without the alias a second session of the old key would be made.
         let (settled, rows, claims) = tokio::join!(
             self.opening.send(self.connection, self.shared),
             self.connection.query(&sql.lock_sessions, &locked),

@@ -42,9 +42,9 @@ pub struct EraseReceipt {
     pub traces: Traces,
     /// The keys of sessions whose sidecars cannot be read: they may be meant, too.
     pub unreadable: Vec<String>,
-    /// Files of which it cannot be told whose lines they have: session files without a
-    /// sidecar, for a person or a chat; what was being written, or was set aside before it
-    /// had its name.
+    /// Files of which it cannot be told whose lines they have. For a person or a chat: session
+    /// files without a sidecar, and those of sessions that have the id in their key and nothing
+    /// that says whose they are. What was being written, or was set aside before it had its name.
     pub doubtful: Vec<String>,
 }
 

@@ -318,13 +318,11 @@ impl SessionQuery {
 
     /// Whether a session is looked for, as far as its sidecar says; a deleted one by what it was.
     pub(super) fn admits(&self, key: &str, meta: &Meta) -> bool {
-        let is_deleted = session_file::is_deleted_key(key);
-        if is_deleted != self.deleted {
+        if session_file::is_deleted_key(key) != self.deleted {
             return false;
         }
-        let (was, own) = (meta.undeleted(), key);
-        let meta = &*was;
-        let key = if is_deleted { &*meta.text.key } else { own };
+        let (key, meta) = meta.undeleted(key);
+        let (key, meta) = (&*key, &*meta);
         let since = self.is_since(updated(meta));
         let tags = &meta.text.tags;
         let tagged = self.is_tagged(&tags.labels, tags.pinned);

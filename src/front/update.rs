@@ -73,8 +73,9 @@ impl Update {
     /// [`set_history`](crate::StoreHandle::set_history): what this update appends comes after
     /// them, and nothing is left to be [kept](Self::keep).
     pub fn replace(mut self, messages: impl Into<Messages>) -> Self {
-        self.messages = messages.into();
+        let appended = std::mem::replace(&mut self.messages, messages.into());
         self.replaces = true;
+        self.messages.0.extend(appended.0);
         self
     }
 

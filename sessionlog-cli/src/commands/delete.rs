@@ -12,9 +12,9 @@ use crate::{resolve, safe};
 
 /// Delete sessions, into the trash
 ///
-/// It is out of every list, but for `ls --deleted`, and its key is free. `undelete` brings it back
-/// whole, with its backups, its archive and the ids of its messages. `retention --deleted TIME`
-/// forgets what was deleted long enough ago, `erase` what speaks of somebody.
+/// Only `ls --deleted` lists them then, and their keys are free. `undelete` brings a session back
+/// with its backups, its archive and the ids of its messages. `retention --deleted TIME` removes
+/// what was deleted longer ago, `erase` all that is left of a person, a chat or a session.
 /// DIR must not be in use by another process.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -30,7 +30,7 @@ pub(crate) struct Delete {
     /// The sessions: their keys or aliases, whole
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Past the trash; or out of it, by the key that `ls --deleted` shows
+    /// Delete past the trash; or out of it, by the key that `ls --deleted` shows
     #[arg(long)]
     for_good: bool,
     #[command(flatten)]

@@ -98,13 +98,7 @@ impl Erase {
             (_, _, Some(name)) => {
                 // The beginning of a key is not enough to erase it.
                 let living = chats.resolve_session_key(name).wait()?;
-                let of_it = |session: &SessionInfo| {
-                    let key = session.deleted.as_ref().map(|deletion| &deletion.key);
-                    let mut names = session.aliases.iter().chain(key).chain([&session.key]);
-                    names.any(|own| own == name || Some(own) == living.as_ref())
-                };
-                let mut deleted = chats.sessions(all.clone().deleted()).wait()?.sessions;
-                deleted.retain(of_it);
+                let deleted = resolve::in_trash(chats, &[name, living.as_deref().unwrap_or(name)])?;
                 let Some(key) = living else {
                     if !deleted.is_empty() {
                         return Ok(deleted);

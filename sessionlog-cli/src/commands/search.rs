@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use sessionlog::{OffsetDateTime, SearchHit, SearchQuery, SessionOrder, StoreHandle};
+use sessionlog::{OffsetDateTime, SearchHit, SearchQuery, SessionOrder, SessionQuery, StoreHandle};
 
 use crate::failure::{Outcome, Result};
 use crate::names::Names;
@@ -81,10 +81,7 @@ pub(crate) struct Search {
 impl Search {
     pub(crate) fn run(self) -> Result<Outcome> {
         let store = self.dir.read()?;
-        let only = match &self.session {
-            Some(name) => Some(resolve::session(&store.chats, name)?),
-            None => None,
-        };
+        let (among, only) = self.among(&store.chats)?;
         let mut found = Found {
             search: &self,
             chats: &store.chats,
@@ -94,21 +91,22 @@ impl Search {
             last: None,
         };
         let spinner = progress::endless("searching");
-        let searched = self.each(&store.chats, only.as_deref(), &mut |hit| {
+        let searched = self.each(&store.chats, (&among, only.as_deref()), &mut |hit| {
             spinner.suspend(|| found.take(hit))
         });
         spinner.finish_and_clear();
         let unread = searched?;
         let is_found = found.hits > 0;
         found.finish()?;
-        if !is_found && !self.select.is_any() {
-            let mut among = self.select.query().limit(1);
-            if self.deleted {
-                among = among.deleted();
-            }
-            if store.chats.sessions(among).wait()?.sessions.is_empty() {
-                output::note("no session fits");
-            }
+        if !is_found
+            && store
+                .chats
+                .sessions(among.limit(1))
+                .wait()?
+                .sessions
+                .is_empty()
+        {
+            output::note("no session fits");
         }
         for what in &unread {
             output::warn(what);
@@ -120,11 +118,11 @@ impl Search {
     fn each(
         &self,
         chats: &StoreHandle,
-        only: Option<&str>,
+        (among, only): (&SessionQuery, Option<&str>),
         visit: &mut dyn FnMut(&SearchHit) -> Result<()>,
     ) -> Result<Vec<String>> {
         let (mut unread, mut left) = (Vec::new(), self.max_count.unwrap_or(usize::MAX));
-        let mut search = chats.search(self.query(only));
+        let mut search = chats.search(self.query().among(among.clone()));
         while left > 0
             && let Some(hit) = search.wait_next()
         {
@@ -142,7 +140,29 @@ impl Search {
         Ok(unread)
     }
 
-    fn query(&self, only: Option<&str>) -> SearchQuery {
+    /// The sessions that are searched, and the key if it is one.
+    fn among(&self, chats: &StoreHandle) -> Result<(SessionQuery, Option<String>)> {
+        let mut among = self.select.query();
+        if self.newest {
+            among = among.order(SessionOrder::Updated);
+        }
+        if self.deleted {
+            among = among.deleted();
+        }
+        let Some(name) = &self.session else {
+            return Ok((among, None));
+        };
+        let key = resolve::session(chats, name)?;
+        let mut trash = resolve::in_trash(chats, &[&key])?.into_iter();
+        let own = trash.find(|session| session.key == key);
+        among = match own.and_then(|session| session.deleted) {
+            Some(deletion) => among.prefix(deletion.key).deleted(),
+            None => among.prefix(&key),
+        };
+        Ok((among, Some(key)))
+    }
+
+    fn query(&self) -> SearchQuery {
         let mut query = SearchQuery::new()
             .ignore_case(self.ignore_case)
             .archived(self.archived);
@@ -160,17 +180,7 @@ impl Search {
         if let Some(until) = self.until {
             query = query.until(until);
         }
-        let mut among = self.select.query();
-        if let Some(only) = only {
-            among = among.prefix(only);
-        }
-        if self.deleted {
-            among = among.deleted();
-        }
-        if self.newest {
-            among = among.order(SessionOrder::Updated);
-        }
-        query.among(among)
+        query
     }
 }
 

@@ -610,6 +610,8 @@ fn a_deleted_session_is_kept_and_comes_back_unless_it_is_to_be_gone() {
         shown.split_once('\n').unwrap().1,
         before.split_once('\n').unwrap().1
     );
+    let found = run("search", &dir, &["invoice", "--session", key]).exits(0);
+    assert!(found.contains("invoice of May"), "{found}");
     let told = run("undelete", &dir, &[SEVEN]).exits(0);
     assert_eq!(told, format!("{SEVEN} is back\n"));
     assert_eq!(run("show", &dir, &[SEVEN]).exits(0), before);

@@ -130,15 +130,17 @@ impl MetaText {
 }
 
 impl Meta {
-    /// As it was before the deletion; as it is, if this is no deleted session.
-    pub(crate) fn undeleted(&self) -> Cow<'_, Self> {
+    /// The key and the sidecar of the session `key` before its deletion; both as they are, if it
+    /// is no deleted session.
+    pub(crate) fn undeleted<'a>(&'a self, key: &'a str) -> (Cow<'a, str>, Cow<'a, Self>) {
         match self.text.undeleted() {
-            Cow::Borrowed(_) => Cow::Borrowed(self),
             Cow::Owned(text) => {
-                let mut meta = self.clone();
+                let (key, mut meta) = (text.key.clone(), self.clone());
                 *meta.text_mut() = text;
-                Cow::Owned(meta)
+                (Cow::Owned(key), Cow::Owned(meta))
             }
+            // Of a sidecar that was lost nothing tells more than the key.
+            Cow::Borrowed(_) => (Cow::Borrowed(key_before(key)), Cow::Borrowed(self)),
         }
     }
 }

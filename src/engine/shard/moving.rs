@@ -138,17 +138,20 @@ impl Shard {
     /// Has a session that holds still go on in the trash, under a key of this shard.
     pub(super) fn put_into_trash(&mut self, id: usize, ack: Ack, turn: &mut Turn<'_>) {
         let key = self.session(id).entry.key.clone();
-        let kept = self.key_in_trash(&key, turn);
-        let kept = self.admit(&kept, turn);
-        let leaving = match &self.sessions[kept] {
-            Resident::Ready(_) => self.leaving(id, turn),
-            Resident::Failed(failed) => Err(failed.error.clone()),
-            // Somebody put a large file there.
-            Resident::Loading(_) => Err(Error::HasHistory {
-                key: key.to_string(),
-            }),
+        let kept = loop {
+            let kept = self.key_in_trash(&key, turn);
+            let kept = self.admit(&kept, turn);
+            match &self.sessions[kept] {
+                Resident::Ready(_) => break kept,
+                Resident::Failed(failed) => {
+                    let error = failed.error.clone();
+                    return turn.out.settle(ack, &Err(error));
+                }
+                // Somebody put a large file there.
+                Resident::Loading(_) => {}
+            }
         };
-        match leaving {
+        match self.leaving(id, turn) {
             Ok(leaving) => self.take_in(kept, &leaving, ack, turn),
             Err(error) => turn.out.settle(ack, &Err(error)),
         }

@@ -195,19 +195,16 @@ impl<'a> Erasing<'a> {
 
     /// Whether a session is meant, by what it was if it is deleted.
     fn means(&self, key: &str, meta: &Meta) -> bool {
-        self.what
-            .means(session_file::key_before(key), &meta.undeleted())
+        let (key, meta) = meta.undeleted(key);
+        self.what.means(&key, &meta)
     }
 
     /// Whether the key of a session of which nothing says whose it is has the id in it.
     fn may_mean(&self, key: &str, meta: &Meta) -> bool {
-        let was = meta.undeleted();
-        let key = session_file::fold(session_file::key_before(key));
-        let id = self.what.id();
-        Erase::ids_of(&key, &was).is_empty()
-            && key
-                .split([':', '/'])
-                .any(|part| Some(part) == id.as_deref())
+        let (key, meta) = meta.undeleted(key);
+        let (key, id) = (session_file::fold(&key), self.what.id());
+        let mut parts = key.split([':', '/']);
+        Erase::ids_of(&key, &meta).is_empty() && parts.any(|part| Some(part) == id.as_deref())
     }
 
     /// All sessions that are meant.
@@ -273,14 +270,11 @@ impl<'a> Erasing<'a> {
         let mut left: Vec<String> = self.keys.iter().cloned().collect();
         while let Some(key) = left.pop() {
             self.names.insert(key.clone());
-            for kept in trash.iter().filter(|kept| kept.is_called(&key)) {
-                if self.keys.insert(kept.key.clone()) {
-                    left.push(kept.key.clone());
-                }
-            }
+            self.find_in_trash(&trash, &key, &mut left);
             let listed = (self.claim(&key), key);
-            let meta = meta_of(sessions, &listed)?.undeleted().into_owned();
-            self.claim_before(&listed.1, &meta.text.key);
+            let found = meta_of(sessions, &listed)?;
+            let (was, meta) = found.undeleted(&listed.1);
+            self.claim_before(&listed.1, &was);
             for alias in &meta.text.aliases {
                 let others = shared.get(alias).into_iter().flatten();
                 let claimant = catalog.claimant(alias);
@@ -304,14 +298,19 @@ impl<'a> Erasing<'a> {
                 // It may have been the session's key, under which files were set aside.
                 self.claim(alias);
                 self.names.insert(alias.clone());
-                for kept in trash.iter().filter(|kept| kept.is_called(alias)) {
-                    if self.keys.insert(kept.key.clone()) {
-                        left.push(kept.key.clone());
-                    }
-                }
+                self.find_in_trash(&trash, alias, &mut left);
             }
         }
         Ok(())
+    }
+
+    /// Adds the sessions in the trash that had this key or alias.
+    fn find_in_trash(&mut self, trash: &[Kept], name: &str, left: &mut Vec<String>) {
+        for kept in trash.iter().filter(|kept| kept.is_called(name)) {
+            if self.keys.insert(kept.key.clone()) {
+                left.push(kept.key.clone());
+            }
+        }
     }
 
     /// Adds what a deleted session was called, unless that means another session now.

@@ -303,10 +303,10 @@ impl Quarry {
                 Ok(found) => found,
                 Err(error) => return vec![Work::Tell(vec![Err(error)])],
             };
-            let unpacked = self.unpacked(session, &parts, room, sight);
+            let (unpacked, stayed) = self.unpacked(session, &parts, room, sight);
             tries -= 1;
-            if unpacked.is_some() || tries == 0 {
-                break (parts, seen, unpacked.unwrap_or_default());
+            if stayed || tries == 0 {
+                break (parts, seen, unpacked);
             }
         };
         let mut found = self.outside(session, sight);

@@ -179,7 +179,7 @@ impl Kept {
         listed.retain(|(_, key)| session_file::is_deleted_key(key));
         listed.sort_by(|(_, a), (_, b)| a.cmp(b));
         let sessions = Owned(chats, engine);
-        let was = |meta: Meta| meta.undeleted().text.clone();
+        let was = |meta: Meta| Arc::new(meta.text.undeleted().into_owned());
         let metas = glance::each(&listed, GLANCES, &|session| sessions.meta(session).map(was));
         let all = listed.into_iter().zip(metas);
         all.map(|((_, key), was)| Self { key, was }).collect()

@@ -625,7 +625,8 @@ fn an_update_puts_messages_in_the_place_of_a_history_with_all_else_that_it_says(
     add_numbers(&chats, "cli", 0..3);
     let seen = chats.snapshot("cli").wait().unwrap();
     let whole = Update::new()
-        .replace([Message::user("a"), Message::assistant("b")])
+        .append(Message::assistant("b"))
+        .replace([Message::user("a")])
         .summary("two")
         .title("Letters")
         .labels(["open"])

@@ -59,8 +59,8 @@ impl Few {
     pub(super) fn fresh(&mut self, chats: &StoreHandle) -> Result<Vec<Fresh>> {
         let mut fresh = Vec::new();
         for followed in &mut self.0 {
-            let now = chats.resolve_session_key(&followed.key).wait()?;
-            if let Some(now) = now.filter(|now| *now != followed.key) {
+            let is_there = chats.exact_keys().exists(&followed.key).wait()?;
+            if !is_there && let Some(now) = chats.resolve_session_key(&followed.key).wait()? {
                 let key = std::mem::replace(&mut followed.key, now);
                 fresh.push(Fresh {
                     remark: Some(format!("goes on as {}", followed.key)),

@@ -75,34 +75,33 @@ impl Quarry {
         Ok((parts, moment()))
     }
 
-    /// What is found in the archive of a session, as far as there is room. Nothing if a part was
-    /// replaced since by one with more lines, which the session's file has, too.
+    /// What is found in the archive of a session, as far as there is room; and whether all its
+    /// parts stayed meanwhile: one that takes another's place has more lines, which the session's
+    /// file has, too.
     pub(super) fn unpacked(
         &self,
         session: &Listed,
         parts: &[Part],
         room: &Room,
         sight: &dyn Sight,
-    ) -> Option<Vec<Work>> {
+    ) -> (Vec<Work>, bool) {
         let key = &session.1;
         let mut found = Vec::new();
         // Whose sidecar cannot be read is told of when its lines are.
         if parts.is_empty() || !self.admits(sight, session).is_ok_and(|is| is) {
-            return Some(found);
+            return (found, true);
         }
+        let (storage, dir) = (self.chats.storage(), archiving::dir_of(&self.chats));
+        let mut stayed = true;
         for part in in_order(parts.to_vec()) {
             if room.is_full() {
                 found.push(Work::Unpack(key.clone(), part));
             } else {
-                let (storage, dir) = (self.chats.storage(), archiving::dir_of(&self.chats));
-                let path = dir.join(part.to_text());
                 found.extend(self.unpack(key, &part, room));
-                if storage.info(&path).is_err() {
-                    return None;
-                }
+                stayed &= storage.info(&dir.join(part.to_text())).is_ok();
             }
         }
-        Some(found)
+        (found, stayed)
     }
 
     /// What is found in a part of a session's archive, or in those that took its place.

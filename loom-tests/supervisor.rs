@@ -10,8 +10,8 @@ use sessionlog::{Error, Reply, Result, StoreHandle};
 pub(crate) const MODELS: &[Model] = &[
     Model {
         name: "supervisor_alarm",
-        bound: 2,
-        at_least: 30_000,
+        bound: 1,
+        at_least: 3_000,
         runs: &[an_alarm_ends_a_flush, an_alarm_ends_the_wait_for_a_sync],
     },
     Model {

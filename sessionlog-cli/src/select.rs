@@ -54,6 +54,16 @@ impl Select {
         texts.into_iter().all(Option::is_none) && label.is_empty() && !pinned
     }
 
+    /// The keys that have the id of the person or chat as a part of their own, of sessions of
+    /// which nothing says whose they are.
+    pub(crate) fn near(&self, keys: &[String]) -> Vec<String> {
+        let Some(id) = self.person.as_ref().or(self.chat.as_ref()) else {
+            return Vec::new();
+        };
+        let has = |key: &&String| key.split(':').any(|part| part == id);
+        keys.iter().filter(has).cloned().collect()
+    }
+
     /// The query that finds them.
     pub(crate) fn query(&self) -> SessionQuery {
         let mut query = SessionQuery::new();

@@ -1,6 +1,5 @@
 //! Opening the store of a command.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -67,14 +66,22 @@ impl Dir {
     /// As [`write`](Self::write).
     pub(crate) fn write_with(&self, how: Writing, options: StoreOptions) -> Result<Store> {
         self.is_store()?;
-        self.create_with(how, options)
+        self.open(how, options)
     }
 
-    /// The same; a directory that is not there is made.
+    /// The same; a directory that is not there, or empty, becomes a store.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// If the directory holds other things, or somebody else writes to it.
     pub(crate) fn create_with(&self, how: Writing, options: StoreOptions) -> Result<Store> {
+        if self.dir.is_dir() && self.has_any(|_| true)? && !self.has_any(is_session_data)? {
+            let what = format!("{} holds other things than sessions", self.dir.display());
+            return Err(Failure::new(what).hint("name a store, or a new or empty directory"));
+        }
+        self.open(how, options)
+    }
+
+    fn open(&self, how: Writing, options: StoreOptions) -> Result<Store> {
         let options = options
             .allow_other_owner(how.allow_other_owner)
             .allow_missing_lock(how.allow_missing_lock);
@@ -101,29 +108,40 @@ impl Dir {
     /// If there is no directory, or nothing in it that a store has. A typing error must not
     /// make a store.
     pub(crate) fn is_store(&self) -> Result<()> {
-        self.is_there()?;
-        let has_store = |name: &OsStr| {
-            let name = name.to_string_lossy();
-            name == ".sessionlog" || name.ends_with(".jsonl") || name.ends_with(".json")
-        };
-        for entry in self.dir.read_dir()? {
-            if has_store(&entry?.file_name()) {
-                return Ok(());
-            }
+        let hint = "name the directory that the gateway keeps its sessions in";
+        if !self.dir.is_dir() {
+            let what = format!("there is no directory {}", self.dir.display());
+            return Err(Failure::new(what).hint(hint));
         }
-        let what = format!("there are no sessions in {}", self.dir.display());
-        Err(Failure::new(what).hint("name the directory that the gateway keeps its sessions in"))
-    }
-
-    /// # Errors
-    /// If there is no directory.
-    fn is_there(&self) -> Result<()> {
-        if self.dir.is_dir() {
+        if self.has_any(is_of_store)? {
             return Ok(());
         }
-        let what = format!("there is no directory {}", self.dir.display());
-        Err(Failure::new(what).hint("name the directory that the gateway keeps its sessions in"))
+        let what = format!("there are no sessions in {}", self.dir.display());
+        let old = "`sessionlog import NEW DIR -f picoclaw` takes in what PicoClaw's older manager wrote";
+        let is_old = self.has_any(is_session_data)?;
+        Err(Failure::new(what).hint(if is_old { old } else { hint }))
     }
+
+    /// Whether there is an entry with such a name.
+    fn has_any(&self, is_such: impl Fn(&str) -> bool) -> Result<bool> {
+        for entry in self.dir.read_dir()? {
+            if is_such(&entry?.file_name().to_string_lossy()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Whether a store has entries with such a name.
+fn is_of_store(name: &str) -> bool {
+    let ends = [".jsonl", ".meta.json"];
+    name == ".sessionlog" || ends.iter().any(|end| name.ends_with(end))
+}
+
+/// The same, and the sessions of PicoClaw's older manager.
+fn is_session_data(name: &str) -> bool {
+    is_of_store(name) || Path::new(name).extension().is_some_and(|end| end == "json")
 }
 
 impl Reading {

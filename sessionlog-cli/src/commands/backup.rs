@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use sessionlog::Error;
 
-use crate::failure::{Outcome, Result};
+use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::store::Dir;
 use crate::{progress, safe};
@@ -37,7 +38,12 @@ impl Backup {
     pub(crate) fn run(self) -> Result<Outcome> {
         let store = self.dir.read()?;
         let copy = || store.chats.backup_to(&self.destination).wait();
-        let report = progress::while_reading(self.dir.path(), "copying", copy)?;
+        let copied = progress::while_reading(self.dir.path(), "copying", copy);
+        let report = copied.map_err(|error| match error {
+            Error::InStore { .. } => Failure::from(error)
+                .hint("name a new directory; a backup that was opened as a store is none any more"),
+            error => Failure::from(error),
+        })?;
         let mut out = Output::new();
         if self.json {
             out.json(&report)?;

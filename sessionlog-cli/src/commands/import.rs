@@ -141,9 +141,13 @@ impl Import {
         let found = read(&self.source, format)?;
         let key = self.key(&found)?;
         let store = self.dir.create_with(self.writing, StoreOptions::new())?;
-        let done = take_in(&self.source, &found, &key, &store.handle());
+        let chats = store.handle();
+        let done = take_in(&self.source, &found, &key, &chats);
+        let own = chats.resolve_session_key(&key).wait();
         store.close()?;
         let messages = done?;
+        // An alias leads to another key.
+        let key = own?.unwrap_or(key);
         let of = match format {
             Some(_) => String::new(),
             None => format!(" of {}", named(found.transcript.format).0),

@@ -106,12 +106,17 @@ impl Ls {
             self.sort(&mut page.sessions);
         }
         if page.sessions.is_empty() && page.unreadable.is_empty() {
-            output::note(if self.deleted {
-                "nothing in the trash fits"
-            } else if store.chats.list_sessions().wait()?.is_empty() {
-                "the store has no session"
+            let keys = store.chats.list_sessions().wait()?;
+            let near = self.select.near(&keys);
+            output::note(&if self.deleted {
+                String::from("nothing in the trash fits")
+            } else if keys.is_empty() {
+                String::from("the store has no session")
+            } else if near.is_empty() {
+                String::from("no session fits; without filters `ls` shows all")
             } else {
-                "no session fits; without filters `ls` shows all"
+                let near = near.join("\n  ");
+                format!("no session says that it is; these have it in their keys:\n  {near}")
             });
         }
         let is_cut = page.next.is_some() || page.sessions.len() > limit;
@@ -202,7 +207,7 @@ fn name(out: &mut Output, key: &str) -> Result<()> {
 const TITLE: usize = 10;
 
 /// A table of sessions. Keys are whole, so that they can be pasted; on a narrow terminal the other
-/// columns go, the least important first.
+/// columns go, the least important first. A key that is much longer than most has a line of its own.
 pub(crate) fn list(out: &mut Output, sessions: &[SessionInfo]) -> Result<()> {
     if sessions.is_empty() {
         return Ok(());
@@ -219,10 +224,14 @@ pub(crate) fn list(out: &mut Output, sessions: &[SessionInfo]) -> Result<()> {
         })
         .collect();
     let heads = ["SESSION", "LINES", "SIZE", "CHANGED"];
+    let usual = usual(rows.iter().map(|row| row[0].width()).collect());
+    let is_long = |key: &str| out.is_terminal() && key.width() > usual;
     // Columns are two apart.
     let wide = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].width());
-        cells.max().unwrap_or(0).max(heads[column].len()) + 2
+        let cells = rows.iter().map(|row| &row[column]);
+        let cells = cells.filter(|cell| column > 0 || !is_long(cell));
+        let widest = cells.map(|cell| cell.width()).max().unwrap_or(0);
+        widest.max(heads[column].len()) + 2
     };
     let (title, shown) = if out.is_terminal() {
         fit(output::width(), [0, 1, 2, 3].map(wide))
@@ -241,14 +250,29 @@ pub(crate) fn list(out: &mut Output, sessions: &[SessionInfo]) -> Result<()> {
             column.set_cell_alignment(comfy_table::CellAlignment::Right);
         }
     }
-    for (row, session) in rows.into_iter().zip(sessions) {
+    let mut above = vec![None];
+    for (mut row, session) in rows.into_iter().zip(sessions) {
+        above.push(is_long(&row[0]).then(|| std::mem::take(&mut row[0])));
         let mut cells = row.into_iter().enumerate();
         let mut line: Vec<String> = cells.next().map(|(_, key)| key).into_iter().collect();
         line.extend((title > 0).then(|| safe::short(&about(session), title)));
         line.extend(cells.filter(|(at, _)| shown[*at]).map(|(_, cell)| cell));
         table.add_row(line);
     }
-    out.table(&table)
+    for (above, line) in above.into_iter().zip(table.lines()) {
+        if let Some(key) = above {
+            out.line(&key)?;
+        }
+        out.line(line.trim_end())?;
+    }
+    Ok(())
+}
+
+/// The width that keys have in a column, of these widths: up to twice that of most.
+fn usual(mut widths: Vec<usize>) -> usize {
+    widths.sort_unstable();
+    let most = widths.get(widths.len() * 3 / 4).copied();
+    most.unwrap_or(0).saturating_mul(2)
 }
 
 /// The columns for the title, and which of the others there is room for; the key always is there.
@@ -311,5 +335,11 @@ mod tests {
         assert_eq!(fit(51, wide), (0, [true, false, false, true]));
         assert_eq!(fit(42, wide), (10, [true, false, false, false]));
         assert_eq!(fit(20, wide), (0, [true, false, false, false]));
+    }
+
+    #[test]
+    fn a_key_much_longer_than_most_does_not_widen_the_column() {
+        assert_eq!(usual(vec![10, 12, 14, 12, 80]), 28);
+        assert_eq!(usual(vec![80]), 160);
     }
 }

@@ -124,6 +124,10 @@ fn tell(report: &RepairReport, names: &Names) -> Result<()> {
             out.line(&format!("{label}: {}", names.line(line)))?;
         }
     }
+    let is_all_kept = report.losses.is_empty() && report.unreadable.is_empty();
+    if is_all_kept && report.needs_data_loss.is_empty() {
+        out.line("nothing was lost")?;
+    }
     if !report.sessions.is_empty() {
         let sessions: Vec<_> = report.sessions.iter().map(|key| names.name(key)).collect();
         out.line(&format!("sessions concerned: {}", sessions.join(", ")))?;

@@ -16,8 +16,8 @@ use crate::{resolve, safe, times};
 /// Show a store, or one session, at a glance
 ///
 /// Of a store: how many sessions, what they take, who writes to it, whether it was closed in
-/// order, and what space is left. Of a session: its keys, times, sizes, checkpoints, backups
-/// and what is archived of it.
+/// order, and what space is left. Of a session: its keys, title and labels, times, sizes,
+/// checkpoints, backups and what is archived of it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -67,6 +67,7 @@ impl Stat {
 #[derive(Serialize)]
 struct StoreStat {
     sessions: usize,
+    in_trash: usize,
     updated_at: Option<String>,
     bytes: Sizes,
     files: usize,
@@ -96,8 +97,11 @@ impl StoreStat {
             .limit(1);
         let newest = chats.sessions(newest).wait()?.sessions.pop();
         let (bytes, files) = Sizes::of(dir)?;
+        let trash = SessionQuery::new().deleted().limit(usize::MAX);
+        let in_trash = chats.sessions(trash).wait()?.sessions.len();
         Ok(Self {
-            sessions: report.sessions,
+            sessions: report.sessions.saturating_sub(in_trash),
+            in_trash,
             updated_at: newest.map(|session| session.updated_at),
             bytes,
             files,
@@ -113,6 +117,9 @@ impl StoreStat {
     fn show(&self, out: &mut Output) -> Result<()> {
         let mut rows = Rows(Vec::new());
         rows.add("sessions", self.sessions);
+        if self.in_trash > 0 {
+            rows.add("in the trash", self.in_trash);
+        }
         if let Some(time) = &self.updated_at {
             rows.add("changed last", times::shown(time));
         }
@@ -249,6 +256,16 @@ impl SessionStat {
         rows.add("key", safe::line(&self.meta.key));
         for alias in &self.meta.aliases {
             rows.add("alias", safe::line(alias));
+        }
+        let tags = &self.meta.tags;
+        if !tags.title.is_empty() {
+            rows.add("title", safe::line(&tags.title));
+        }
+        for label in &tags.labels {
+            rows.add("label", safe::line(label));
+        }
+        if tags.pinned {
+            rows.add("pinned", "yes");
         }
         if let Some(scope) = &self.meta.scope {
             rows.add("scope", safe::line(scope.get()));

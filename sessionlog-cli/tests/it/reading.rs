@@ -125,6 +125,10 @@ fn sessions_are_listed_by_person_time_and_size() {
         [SEVEN, EIGHT, "web:evil"]
     );
     assert_eq!(keys(&[])[0], "web:evil");
+    // That key names no person, and nothing else says whose session it is.
+    let none = run("ls", &fixture.dir(), &["--person", "evil"]);
+    assert!(none.err.contains("in their keys:\n  web:evil"), "{}", none.err);
+    none.exits(1);
     let all = json(&run("ls", &fixture.dir(), &["--json"]).exits(0));
     assert_eq!(all[0]["aliases"][0], "web:nickname");
 }

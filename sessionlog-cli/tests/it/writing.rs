@@ -55,6 +55,7 @@ fn damage_is_found_mended_and_gone() {
         mended.contains("quarantine") && mended.contains("repair-"),
         "{mended}"
     );
+    assert!(mended.contains("nothing was lost\n"), "{mended}");
     run("verify", &dir, &[]).exits(0);
     let shown = run("show", &dir, &[EIGHT]).exits(0);
     assert!(
@@ -136,8 +137,9 @@ fn a_sidecar_that_lost_its_times_is_mended_with_a_loss() {
 #[test]
 fn a_verb_that_finds_no_store_makes_none() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("notes.txt"), "no session").unwrap();
+    fs::write(dir.path().join("package.json"), "{}").unwrap();
     for (verb, args) in [
+        ("title", vec!["telegram:7", "x"]),
         ("repair", vec![]),
         ("compact", vec!["--all"]),
         ("erase", vec!["--person", "7", "--yes"]),
@@ -147,6 +149,13 @@ fn a_verb_that_finds_no_store_makes_none() {
         assert!(err.contains("no sessions in"), "{verb}: {err}");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{verb}");
     }
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("notes.txt"), "no session").unwrap();
+    let args = ["-", "-f", "jsonl", "--to", "web:1"];
+    let message = "{\"role\":\"user\",\"content\":\"one\"}\n";
+    let err = run_with("import", other.path(), &args, message).fails();
+    assert!(err.contains("other things than sessions"), "{err}");
+    assert_eq!(fs::read_dir(other.path()).unwrap().count(), 1);
 }
 
 #[test]
@@ -495,6 +504,8 @@ fn a_backup_is_restored_checked_and_over_nothing() {
     let shown = |dir: &std::path::Path| run("show", dir, &[SEVEN, "--json"]).exits(0);
     assert_eq!(shown(&place), shown(&dir));
     Store::open(&place).unwrap().close().unwrap();
+    let refused = run("backup", &dir, &[place.to_str().unwrap()]).fails();
+    assert!(refused.contains("opened as a store"), "{refused}");
 
     let log = backup.join(format!("{}.jsonl", EIGHT.replace(':', "_")));
     let mut bytes = fs::read(&log).unwrap();
@@ -540,6 +551,10 @@ fn an_alias_stands_for_a_hash_in_every_text() {
         );
     }
     assert_eq!(run("ls", &dir, &["--keys"]).exits(0), format!("{key}\n"));
+    let message = "{\"role\":\"user\",\"content\":\"one\"}\n";
+    let to = ["-", "-f", "jsonl", "--to", "telegram:7"];
+    let told = run_with("import", &dir, &to, message).exits(0);
+    assert!(told.contains(&key), "{told}");
     let log = fs::read_dir(&dir)
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -605,6 +620,8 @@ fn a_deleted_session_is_kept_and_comes_back_unless_it_is_to_be_gone() {
     let kept = json(&run("ls", &dir, &["--deleted", "--json"]).exits(0));
     assert_eq!((kept.len(), &kept[0]["deleted"]["key"]), (1, &SEVEN.into()));
     let key = kept[0]["key"].as_str().unwrap();
+    let stat = json(&run("stat", &dir, &["--json"]).exits(0));
+    assert_eq!((&stat[0]["sessions"], &stat[0]["in_trash"]), (&2.into(), &1.into()));
     let shown = run("show", &dir, &[key]).exits(0);
     assert_eq!(
         shown.split_once('\n').unwrap().1,
@@ -640,6 +657,10 @@ fn a_title_and_labels_are_seen_in_lists_and_found() {
     let listed = run("ls", &dir, &["--label", "travel", "--pinned"]).exits(0);
     assert!(listed.contains("[travel] [open] Oslo in May"), "{listed}");
     assert!(!listed.contains(EIGHT), "{listed}");
+    let stat = run("stat", &dir, &[SEVEN]).exits(0);
+    for row in ["title", "Oslo in May", "label", "travel", "pinned"] {
+        assert!(stat.contains(row), "{row}: {stat}");
+    }
     assert_eq!(
         run("label", &dir, &[SEVEN, "--remove", "open"]).exits(0),
         "travel\n"

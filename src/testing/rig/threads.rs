@@ -85,11 +85,6 @@ impl Leader {
     pub fn step(&mut self) -> bool {
         self.leader.step() == Step::Led
     }
-
-    /// Has callers find the thread asleep.
-    pub fn falls_asleep(&self) {
-        self.leader.set_asleep(true);
-    }
 }
 
 impl Background {

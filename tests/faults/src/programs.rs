@@ -140,13 +140,14 @@ impl Programs {
         let Some(said) = line.trim_start().strip_prefix("Executable ") else {
             return;
         };
-        let Some((source, path)) = said.trim_end_matches(')').rsplit_once(" (") else {
+        let Some((_, path)) = said.trim_end_matches(')').rsplit_once(" (") else {
             return;
         };
         let file = path.rsplit('/').next().unwrap_or(path);
         let name = match file.rsplit_once('-') {
-            Some((name, _)) if !source.starts_with("unittests") => name,
-            _ => "unit",
+            Some(("sessionlog", _)) => "unit",
+            Some((name, _)) => name,
+            None => return,
         };
         self.paths.insert(name.to_owned(), path.into());
     }

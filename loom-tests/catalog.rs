@@ -18,22 +18,10 @@ pub(crate) const MODELS: &[Model] = &[
         ],
     },
     Model {
-        name: "catalog_kept",
-        bound: 4,
-        at_least: 8,
-        runs: &[an_alias_that_stays_is_found_meanwhile],
-    },
-    Model {
         name: "catalog_names",
         bound: 4,
         at_least: 20,
         runs: &[a_file_name_has_one_owner],
-    },
-    Model {
-        name: "catalog_listed",
-        bound: 4,
-        at_least: 5,
-        runs: &[what_is_listed_is_found],
     },
     Model {
         name: "catalog_found",
@@ -90,23 +78,6 @@ fn an_alias_of_two_sessions_is_found_by_both() {
     assert_eq!(names.resolve_other("a").as_deref(), Some("one"));
 }
 
-/// A shard changes the aliases of a session; the one that is in both lists leads
-/// to it all the while.
-fn an_alias_that_stays_is_found_meanwhile() {
-    let names = Arc::new(Names::default());
-    let mine = names.claim("mine");
-    names.set_aliases(&mine, &[], &text("a"));
-    let caller = {
-        let names = names.clone();
-        spawned(move || {
-            assert_eq!(names.resolve_other("a").as_deref(), Some("mine"));
-        })
-    };
-    let more = ["b", "a"].map(String::from);
-    names.set_aliases(&mine, &text("a"), &more);
-    joined([caller]);
-}
-
 /// Two shards enter sessions that would have the same file.
 fn a_file_name_has_one_owner() {
     let names = Arc::new(Names::default());
@@ -120,23 +91,6 @@ fn a_file_name_has_one_owner() {
     let mine = names.claim("a_b").stem().to_owned();
     joined([worker]);
     assert_ne!(mine, names.claim("a:b").stem(), "two write into one file");
-}
-
-/// Whoever finds a session in the list finds it by its name.
-fn what_is_listed_is_found() {
-    let names = Arc::new(Names::default());
-    let entered = names.claim("a");
-    let caller = {
-        let names = names.clone();
-        spawned(move || {
-            for key in names.list() {
-                assert!(names.resolve(&key).is_some(), "listed and not found");
-            }
-        })
-    };
-    entered.list();
-    joined([caller]);
-    assert_eq!(names.list(), ["a"]);
 }
 
 /// A shard uses a session for the first time, while a caller looks for it in every way.

@@ -25,12 +25,6 @@ pub(crate) const MODELS: &[Model] = &[
         runs: &[what_was_told_unsynced_is_owed],
     },
     Model {
-        name: "journal_pool",
-        bound: 3,
-        at_least: 100,
-        runs: &[segments_come_in_the_order_of_their_numbers],
-    },
-    Model {
         name: "journal_retire",
         bound: 3,
         at_least: 100,
@@ -111,35 +105,6 @@ fn what_was_told_unsynced_is_owed() {
     block_on(mine).expect("is accepted");
     assert!(control.owes_sync(), "told, and not owed");
     joined([committer]);
-}
-
-/// The committer takes segments that the background makes, until the store ends:
-/// batches go into them in the order of their numbers, and nothing is left.
-fn segments_come_in_the_order_of_their_numbers() {
-    let setup = Setup {
-        small_segments: true,
-        ..Setup::default()
-    };
-    let (storage, rig) = opened(&setup);
-    let Rig {
-        control, leader, ..
-    } = rig;
-    let preparing = {
-        let control = control.clone();
-        spawned(move || {
-            control.prepare_segment().expect("has room");
-            control.prepare_segment().expect("has room");
-        })
-    };
-    let mut last = 0;
-    for sequence in 1..=2 {
-        let number = control.use_segment(sequence).expect("has room");
-        assert!(number > last, "{number} after {last}");
-        last = number;
-    }
-    leader.finish();
-    joined([preparing]);
-    assert_eq!(segments(&storage), 0, "left behind");
 }
 
 /// A segment fills up while those that a checkpoint covers are given up.

@@ -17,15 +17,6 @@ pub(crate) const MODELS: &[Model] = &[
         runs: &CLAIMS,
     },
     Model {
-        name: "mailbox_close",
-        bound: 3,
-        at_least: 250,
-        runs: &[
-            an_item_is_refused_or_taken,
-            every_blocked_sender_learns_of_the_close,
-        ],
-    },
-    Model {
         name: "mailbox_answer",
         bound: 3,
         at_least: 20_000,
@@ -39,18 +30,6 @@ pub(crate) const MODELS: &[Model] = &[
         bound: 4,
         at_least: 20,
         runs: &[who_leaves_takes_no_answer_of_anothers],
-    },
-    Model {
-        name: "mailbox_room",
-        bound: 3,
-        at_least: 700,
-        runs: &[a_blocked_sender_gets_in],
-    },
-    Model {
-        name: "mailbox_async_waiter",
-        bound: 3,
-        at_least: 1_000,
-        runs: &[a_waiting_task_gets_in_past_a_cancelled_one],
     },
     Model {
         name: "mailbox_async_close",
@@ -104,40 +83,6 @@ async fn sent(queue: &Items, item: u8) -> Result<Asked, Refused> {
 
 async fn answer(queue: &Items, mut asked: Asked) -> Answered<u8> {
     poll_fn(|cx| queue.poll(&mut asked, cx)).await
-}
-
-/// Two senders against a take and an end: each item is taken, left, or refused.
-fn an_item_is_refused_or_taken() {
-    let queue = queue(1);
-    let senders = [1, 2].map(|item| {
-        let queue = queue.clone();
-        spawned(move || {
-            if let Ok(asked) = queue.push(&mut Some(item), b"") {
-                assert_eq!(queue.wait(&asked), Answered::Gone);
-            }
-        })
-    });
-    let lot = taken(&queue);
-    let mut wakers = Vec::new();
-    let left = queue.end(&mut wakers);
-    assert!(items(&lot).len() + items(&left).len() <= 2);
-    woken(wakers);
-    joined(senders);
-}
-
-/// Two senders that wait for room when the queue closes.
-fn every_blocked_sender_learns_of_the_close() {
-    let queue = queue(1);
-    queue.push(&mut Some(0), b"").expect("has room");
-    let senders = [1, 2].map(|item| {
-        let queue = queue.clone();
-        spawned(move || {
-            let refused = queue.push(&mut Some(item), b"");
-            assert!(matches!(refused, Err(Refused::Closed)));
-        })
-    });
-    queue.close(&mut Vec::new());
-    joined(senders);
 }
 
 /// A thread and a task queue one item each, the first answered otherwise: each gets its own
@@ -206,56 +151,6 @@ fn who_leaves_takes_no_answer_of_anothers() {
     queue.answer(lot.last, &mut lot.wakers);
     assert_eq!(queue.wait(&staying), Answered::Except(2));
     joined([other]);
-}
-
-/// Two senders block on a full queue; each take makes room.
-fn a_blocked_sender_gets_in() {
-    let queue = queue(1);
-    queue.push(&mut Some(0), b"").expect("has room");
-    let senders = [1, 2].map(|item| {
-        let queue = queue.clone();
-        spawned(move || {
-            queue.push(&mut Some(item), b"").expect("open");
-        })
-    });
-    let mut seen = Vec::new();
-    while seen.len() < 3 {
-        seen.extend(items(&taken(&queue)));
-        loom::thread::yield_now();
-    }
-    seen.sort_unstable();
-    assert_eq!(seen, [0, 1, 2]);
-    joined(senders);
-}
-
-/// One task waits for room and gives up. The other must still get in.
-fn a_waiting_task_gets_in_past_a_cancelled_one() {
-    let queue = queue(1);
-    queue.push(&mut Some(0), b"").expect("has room");
-    let cancelled = {
-        let queue = queue.clone();
-        spawned(move || {
-            let mut item = Some(1);
-            block_on(poll_fn(|cx| {
-                let _cancelled = queue.poll_push(&mut item, b"", cx, false);
-                Poll::Ready(())
-            }));
-        })
-    };
-    let waiting = {
-        let queue = queue.clone();
-        spawned(move || {
-            block_on(sent(&queue, 2)).expect("is open");
-        })
-    };
-    let mut seen = Vec::new();
-    while !seen.contains(&2) {
-        let lot = taken(&queue);
-        seen.extend(items(&lot));
-        woken(lot.wakers);
-        loom::thread::yield_now();
-    }
-    joined([cancelled, waiting]);
 }
 
 /// Two tasks that wait for room when the queue closes are told.

@@ -28,8 +28,6 @@ mod limits;
 #[cfg(sessionlog_loom)]
 mod mailbox;
 #[cfg(sessionlog_loom)]
-mod published;
-#[cfg(sessionlog_loom)]
 mod readers;
 #[cfg(sessionlog_loom)]
 mod reply;
@@ -43,7 +41,6 @@ fn main() -> std::process::ExitCode {
     let models = [
         mailbox::MODELS,
         reply::MODELS,
-        published::MODELS,
         catalog::MODELS,
         journal::MODELS,
         readers::MODELS,

@@ -1,8 +1,9 @@
 //! Which sessions a command is about.
 
 use clap::Args;
-use sessionlog::{OffsetDateTime, SessionQuery, Whose};
+use sessionlog::{OffsetDateTime, SessionQuery, StoreHandle, Whose};
 
+use crate::failure::Result;
 use crate::times;
 
 /// Which sessions; all that fit, of several filters those that fit all.
@@ -54,14 +55,25 @@ impl Select {
         texts.into_iter().all(Option::is_none) && label.is_empty() && !pinned
     }
 
-    /// The keys that have the id of the person or chat as a part of their own, of sessions of
-    /// which nothing says whose they are.
-    pub(crate) fn near(&self, keys: &[String]) -> Vec<String> {
+    /// The keys that have the id of the person or chat as a part of their own, if no session
+    /// says that it is theirs.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) fn near(&self, chats: &StoreHandle, keys: &[String]) -> Result<Vec<String>> {
         let Some(id) = self.person.as_ref().or(self.chat.as_ref()) else {
-            return Vec::new();
+            return Ok(Vec::new());
         };
+        let whose = |whose: Whose| match self.person {
+            Some(_) => SessionQuery::new().person(whose),
+            None => SessionQuery::new().chat(whose),
+        };
+        let theirs = chats.sessions(whose(Whose::new(id)).limit(1)).wait()?;
+        if !theirs.sessions.is_empty() {
+            return Ok(Vec::new());
+        }
         let has = |key: &&String| key.split(':').any(|part| part == id);
-        keys.iter().filter(has).cloned().collect()
+        Ok(keys.iter().filter(has).cloned().collect())
     }
 
     /// The query that finds them.
@@ -98,6 +110,6 @@ impl Select {
 }
 
 /// Reads a time of the command line.
-pub(crate) fn time(text: &str) -> Result<OffsetDateTime, String> {
+pub(crate) fn time(text: &str) -> std::result::Result<OffsetDateTime, String> {
     times::parse(text)
 }

@@ -74,7 +74,19 @@ impl Dir {
     /// # Errors
     /// If the directory holds other things, or somebody else writes to it.
     pub(crate) fn create_with(&self, how: Writing, options: StoreOptions) -> Result<Store> {
-        if self.dir.is_dir() && self.has_any(|_| true)? && !self.has_any(is_session_data)? {
+        self.create(how, options, is_of_store)
+    }
+
+    /// The same; the directory may be one of PicoClaw's older manager.
+    ///
+    /// # Errors
+    /// As [`create_with`](Self::create_with).
+    pub(crate) fn create_or_older(&self, how: Writing) -> Result<Store> {
+        self.create(how, StoreOptions::new(), is_session_data)
+    }
+
+    fn create(&self, how: Writing, options: StoreOptions, is_such: Named) -> Result<Store> {
+        if self.dir.is_dir() && self.has_any(|_| true)? && !self.has_any(is_such)? {
             let what = format!("{} holds other things than sessions", self.dir.display());
             return Err(Failure::new(what).hint("name a store, or a new or empty directory"));
         }
@@ -117,7 +129,8 @@ impl Dir {
             return Ok(());
         }
         let what = format!("there are no sessions in {}", self.dir.display());
-        let old = "`sessionlog import NEW DIR -f picoclaw` takes in what PicoClaw's older manager wrote";
+        let old =
+            "`sessionlog import NEW DIR -f picoclaw` takes in what PicoClaw's older manager wrote";
         let is_old = self.has_any(is_session_data)?;
         Err(Failure::new(what).hint(if is_old { old } else { hint }))
     }
@@ -132,6 +145,9 @@ impl Dir {
         Ok(false)
     }
 }
+
+/// Whether a name is one that is looked for.
+type Named = fn(&str) -> bool;
 
 /// Whether a store has entries with such a name.
 fn is_of_store(name: &str) -> bool {

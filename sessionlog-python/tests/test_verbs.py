@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sessionlog
-from conftest import Face, assistant, texts, user
+from conftest import Face, assistant, run, texts, user
 from sessionlog import Keep, errors
 
 
@@ -495,6 +495,34 @@ def test_searches_look_into_tool_calls_and_summaries_if_asked(face: Face) -> Non
     assert found("weather", tool_calls=True) == ["tool_name"]
     assert found("Bergen", summaries=True) == ["summary"]
     assert found("Norway", summaries=True) == ["title"]
+
+
+def test_a_session_that_cannot_be_read_is_told_after_all_others(directory: Path) -> None:
+    (directory / "b.jsonl").mkdir(parents=True)
+    with sessionlog.open(directory) as store:
+        for key in ["a", "c"]:
+            store.append(key, user("needle"))
+        listed, found = [], []
+        with pytest.raises(errors.Unreadable) as lost:
+            for info in store.sessions():
+                listed.append(info.key)
+        assert (listed, lost.value.keys) == (["c", "a"], ["b"])
+        with pytest.raises(errors.Io, match=r"b\.jsonl"):
+            for hit in store.search("needle"):
+                found.append(hit.key)
+        assert sorted(found) == ["a", "c"]
+
+        async def asked() -> None:
+            listed, found = [], []
+            with pytest.raises(errors.Unreadable):
+                async for info in store.aio.sessions():
+                    listed.append(info.key)
+            with pytest.raises(errors.Io, match=r"b\.jsonl"):
+                async for hit in store.aio.search("needle"):
+                    found.append(hit.key)
+            assert (listed, sorted(found)) == (["c", "a"], ["a", "c"])
+
+        run(asked())
 
 
 def test_a_scope_says_who_talks_and_aliases_lead_to_the_session(face: Face) -> None:

@@ -72,15 +72,16 @@ function midnight(text, after) {
 }
 
 const pattern = () => ui.query.value;
+// One letter is too little to search for; one word of a script without letters is not.
+const isPattern = () => pattern().length >= 2 || /[^\u0000-\u02ff]/.test(pattern());
 
 async function list(mode = 'anew') {
   listed.abort?.abort();
   const abort = new AbortController();
   listed.abort = abort;
-  const isSearch = pattern().length >= 2;
   if (mode === 'anew') ui.results.setAttribute('aria-busy', 'true');
   try {
-    await (isSearch ? search(mode, abort.signal) : sessions(mode, abort.signal));
+    await (isPattern() ? search(mode, abort.signal) : sessions(mode, abort.signal));
   } catch (error) {
     if (error.name !== 'AbortError') say(ui.said, error.message);
   } finally {
@@ -116,7 +117,7 @@ function sessionRow(info) {
     el('span', { class: 'top' }, el('span', { class: 'title', dir: 'auto' }, title === '' ? label(shown) : line(title)), moment(info.updated)),
     info.last_text === '' || info.last_text === title ? null : el('span', { class: 'last', dir: 'auto' }, line(info.last_text)),
     el('span', { class: 'note' }, name(shown, { class: 'key' })),
-    el('span', { class: 'note' }, [place, bytes(info.bytes)].filter(Boolean).join(' \u00b7 ')));
+    el('span', { class: 'note' }, [info.pinned && 'pinned', ...(info.labels ?? []).map(label), place, bytes(info.bytes)].filter(Boolean).join(' \u00b7 ')));
   inspector.watch(made.firstChild, info);
   return made;
 }
@@ -177,14 +178,19 @@ async function search(mode, signal) {
 }
 
 function hitRow(hit) {
-  const href = hit.archived === null
-    ? `${sessionAddress(hit.key)}/at/${encodeURIComponent(hit.position)}`
-    : `${sessionAddress(hit.key)}/archive/${encodeURIComponent(hit.archived)}`;
-  const where = hit.archived === null ? label(hit.role) : `${label(hit.role)} \u00b7 archived ${label(hit.archived)}`;
+  const [place, where] = placeOf(hit);
+  const href = sessionAddress(hit.key) + place;
   return row(href, hit.key, false,
     el('span', { class: 'top' }, el('span', { class: 'note' }, name(names.get(hit.key) ?? hit.key, { class: 'key' })), moment(hit.said)),
     el('span', { class: 'hit', dir: 'auto' }, prose(hit.before), el('mark', {}, prose(hit.matched)), prose(hit.after)),
     el('span', { class: 'note' }, where));
+}
+
+/** Where in its session a message stands that was found, as an address and in words. */
+function placeOf({ archived, hidden, position, role }) {
+  if (archived !== null) return [`/archive/${encodeURIComponent(archived)}`, `${label(role)} \u00b7 archived ${label(archived)}`];
+  if (hidden) return ['', `${label(role)} \u00b7 hidden by a truncation`];
+  return [`/at/${encodeURIComponent(position)}`, label(role)];
 }
 
 let typing = 0;
@@ -300,7 +306,7 @@ async function showMessages(wanted, mine, wasOpen) {
 
 /** What finds in a text what is searched for; null if nothing is, or only the server knows how. */
 function sought() {
-  if (pattern().length < 2) return null;
+  if (!isPattern()) return null;
   const text = ui.regex.checked ? pattern() : pattern().replace(/[.*+?^${}()|[\]\\/]/g, '\\$&');
   try {
     return new RegExp(text, ui.case.checked ? 'gu' : 'giu');
@@ -390,6 +396,7 @@ function details() {
   const archive = kept.archived.map((month) => el('a', { class: 'chip', href: `${sessionAddress(session.key)}/archive/${encodeURIComponent(month)}` }, label(month)));
   const list = [
     session.title && entry('Title', name(session.title)),
+    (session.pinned || session.labels.length > 0) && entry('Labels', el('div', { class: 'chips' }, session.pinned ? 'pinned' : null, ...session.labels.map((text) => el('span', { class: 'chip' }, label(text))))),
     session.summary && entry('Summary', el('div', { class: 'text', dir: 'auto' }, prose(session.summary))),
     session.usage.length > 1 && entry('Tokens', plot(session.usage, plotWidth())),
     entry('Key', name(session.key)),

@@ -20,9 +20,9 @@ const picture = (c) => (c < ' ' ? String.fromCharCode(0x2400 + c.charCodeAt(0)) 
 
 // What would act on a terminal, turn the text around it, or stand there unseen is shown as what
 // it is. (Two joiners stay: emoji and some scripts need them.)
-const ACTING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const ACTING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 // In a name, so are those: two names must not look alike because of them.
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
 /** A text of several lines, as it is to be seen. */
 export const prose = (text) => text.replaceAll('\r\n', '\n').replace(ACTING, picture);

@@ -11,9 +11,9 @@
 //! **What callers queue.**
 //!
 //! * *Caller to shard* (`mailbox::Queue`): an item is taken in, or stays its caller's. Items are
-//!   queued, taken and refused under one lock. `mailbox_close`, `mailbox_async_close`.
+//!   queued, taken and refused under one lock. `mailbox_async_close`.
 //! * Nobody waits beside free room, whoever gives up. Who finds no room is noted under the lock
-//!   that a take holds; every take wakes all of them. `mailbox_room`, `mailbox_async_waiter`,
+//!   that a take holds; every take wakes all of them. `mailbox_conformance`,
 //!   `limits_room`.
 //! * *Shards to leader* (`Ready`): no ring is lost, and one look is for many. Who queues the
 //!   first item of a shard rings. All bits are one word: a ring that finds it empty has the leader
@@ -69,13 +69,13 @@
 //! * *Leader, background, supervisor* (`SegmentPool`): segments are used in the order
 //!   of their numbers, given up only when covered, and none is left at the end. One is
 //!   made at a time, decided under the lock; who waits for it is notified however the
-//!   making ends. `journal_pool`, `journal_retire`.
+//!   making ends. `journal_retire`.
 //!
 //! **Readers and callers.**
 //!
 //! * *Owner to readers* (`Published`): one moment's value, no older than an answer
 //!   already given. One lock around one `Arc`, replaced before the answer.
-//!   `published_snapshot`, `engine_append`.
+//!   `engine_append`.
 //! * *Owner to readers* (`Tail`): lines, and the count that goes with them. Both change,
 //!   and are looked at, under one lock. Lines enter it when they are shown, and it only
 //!   grows; then another tail takes its place, together with the range.
@@ -87,7 +87,7 @@
 //!   lacking it. `readers_evict`.
 //! * *Owner to caller* (`Promise`, `Slot`): answered once, or broken; either side may
 //!   leave. The answer is stored, and the waiter registered, under one lock; a dropped
-//!   promise settles, too. `slot_*`.
+//!   promise settles, too. `slot_poll`.
 //! * *Owner to subscribers* (`sync::watch`): the first change is not missed, and what is
 //!   told is there. The one owner subscribes and tells, after it published.
 //!   `engine_subscribe`, `schedules`.

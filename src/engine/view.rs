@@ -122,6 +122,7 @@ impl DirectoryView {
                     Judged::Ours { finding, .. } => report.findings.extend(finding),
                     Judged::Changed(changed) if changed.lost => report.lose(changed.finding),
                     Judged::Changed(changed) => report.findings.push(changed.finding),
+                    Judged::Barred(barred) => report.findings.push(barred.finding),
                 }
             }
         }

@@ -387,6 +387,9 @@ fn a_sidecar_that_names_another_key_in_place_closes_the_session_until_the_next_o
         .unwrap();
     let mut sim = opened(&disk);
     let chats = sim.handle();
+    // Nobody used it yet.
+    let page = run(&mut sim, chats.sessions(SessionQuery::new()));
+    assert_eq!(page.unreadable, ["chat:1"]);
     for _ in 0..2 {
         let refused = sim
             .run(chats.add_message("chat:1", "user", "mine?"))

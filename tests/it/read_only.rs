@@ -1,5 +1,6 @@
 //! Reading a directory that another owns, or that nobody recovered yet.
 
+use std::fs;
 use std::path::Path;
 
 use sessionlog::testing::disk_model::MemoryStorage;
@@ -279,6 +280,36 @@ fn after_a_crash_the_recovered_state_is_shown_and_nothing_is_written() {
         let store = reader(crashed.path());
         assert!(store.recovery_report().clean);
         check_life(&store.handle());
+    }
+}
+
+/// The journal has a sidecar for the session, and another program wrote the one on disk since.
+#[test]
+fn after_a_crash_aliases_lead_where_another_program_left_them() {
+    for is_flushed in [false, true] {
+        let (running, scratch) = (scratch(), scratch());
+        let [dir, other] = ["s", "recovered"].map(|name| scratch.path().join(name));
+        let store = open(running.path());
+        let chats = store.handle();
+        add_numbers(&chats, "a", 0..1);
+        if is_flushed {
+            chats.flush().wait().unwrap();
+        }
+        alias(&chats, "a", &["ours"]);
+        copy_dir(running.path(), &dir);
+        store.close().unwrap();
+        let (before, theirs) = ("\"summary\"", "\"aliases\": [\"other\"],\n  \"summary\"");
+        let theirs = sidecar("a", "theirs", 0, 1).replace(before, theirs);
+        fs::write(dir.join("a.meta.json"), theirs).unwrap();
+        copy_dir(&dir, &other);
+        let (view, store) = (reader(&dir), open(&other));
+        for chats in [view.handle(), store.handle()] {
+            assert_eq!(texts(&chats, "other"), numbers(0..1));
+            assert_eq!(chats.summary("a").wait().unwrap(), "theirs");
+        }
+        let ours = |chats: StoreHandle| chats.resolve_session_key("ours").wait().unwrap();
+        assert_eq!(ours(view.handle()), ours(store.handle()));
+        store.close().unwrap();
     }
 }
 

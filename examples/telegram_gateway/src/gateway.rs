@@ -182,7 +182,10 @@ impl Gateway {
                 },
             };
             self.send(chat, &answer).await?;
-            session.set_labels([format!("{SENT}{id}")]).await?;
+            let mut labels = now.meta().tags.labels;
+            labels.retain(|label| !label.starts_with(SENT));
+            labels.push(format!("{SENT}{id}"));
+            session.set_labels(labels).await?;
         }
         Ok(())
     }
@@ -204,7 +207,6 @@ impl Gateway {
                 String::from("Everything that was said here? Answer YES to erase it.")
             }
             ("YES", Some(Asked::WhetherToErase)) => {
-                // The dialogue goes last: until then, a new process does it again.
                 let receipt = self.chats.erase(Erase::key(session.key())).await?;
                 let of_dialogue = SessionDialogues::<Asked>::key(chat);
                 let rest = self.chats.erase(Erase::key(of_dialogue)).await?;

@@ -126,7 +126,7 @@ impl Import {
         let is_tree = self.source.is_dir();
         // Nothing is made for a command that cannot be carried out.
         if self.format == Some(Shape::Picoclaw) && (is_tree || !self.source.exists()) {
-            let store = self.dir.create_with(self.writing, StoreOptions::new())?;
+            let store = self.dir.create_or_older(self.writing)?;
             let report = migrate::import(&self.source, &store.handle())?;
             store.close()?;
             return migrate::tell(&report);

@@ -107,7 +107,7 @@ impl Ls {
         }
         if page.sessions.is_empty() && page.unreadable.is_empty() {
             let keys = store.chats.list_sessions().wait()?;
-            let near = self.select.near(&keys);
+            let near = self.select.near(&store.chats, &keys)?;
             output::note(&if self.deleted {
                 String::from("nothing in the trash fits")
             } else if keys.is_empty() {

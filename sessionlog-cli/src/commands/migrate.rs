@@ -32,7 +32,9 @@ pub(crate) struct Migrate {
 
 impl Migrate {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let store = self.dir.write(self.writing)?;
+        // Nothing is made for a directory that is not there.
+        is_there(self.dir.path())?;
+        let store = self.dir.create_or_older(self.writing)?;
         let report = import(self.dir.path(), &store.handle())?;
         store.close()?;
         tell(&report)
@@ -44,11 +46,16 @@ impl Migrate {
 /// # Errors
 /// If it is not, and those of the store.
 pub(crate) fn import(source: &Path, chats: &StoreHandle) -> Result<MigrationReport> {
-    if !source.is_dir() {
-        let what = format!("there is no directory {}", source.display());
-        return Err(Failure::new(what).hint("name the directory that has the *.json files"));
-    }
+    is_there(source)?;
     Ok(sessionlog::migrate_from_json_report(source, chats)?)
+}
+
+fn is_there(source: &Path) -> Result<()> {
+    if source.is_dir() {
+        return Ok(());
+    }
+    let what = format!("there is no directory {}", source.display());
+    Err(Failure::new(what).hint("name the directory that has the *.json files"))
 }
 
 /// Says what was imported, and what was not.

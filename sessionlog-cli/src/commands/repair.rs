@@ -16,8 +16,8 @@ use crate::{progress, safe};
 /// Mend a damaged store
 ///
 /// What it changes is first copied to DIR/.sessionlog/backups/repair-N; lines that are no
-/// records go to DIR/.sessionlog/quarantine. What the files no longer hold is named as lost; what
-/// they hold and mending would give up is left, and named, unless --allow-data-loss is given.
+/// records go to DIR/.sessionlog/quarantine. Data that is already gone is reported as lost. Data that
+/// a repair would discard is kept and reported, unless --allow-data-loss is given.
 /// DIR must not be in use by another process.
 #[derive(Args, Debug)]
 #[command(after_help = "\

@@ -41,7 +41,7 @@ pub(crate) struct Tail {
     #[command(flatten)]
     dir: Dir,
     /// Sessions: keys, aliases, or the beginnings of either; all if none is named
-    #[arg(value_name = "SESSION", conflicts_with_all = ["prefix", "agent", "channel", "person", "chat"])]
+    #[arg(value_name = "SESSION", conflicts_with_all = ["prefix", "agent", "channel", "person", "chat", "label", "pinned"])]
     sessions: Vec<String>,
     #[command(flatten)]
     select: Select,
@@ -118,20 +118,39 @@ impl Tail {
         all: &mut All,
         shown: &mut Shown,
     ) -> Result<()> {
-        let mut newest = Vec::new();
+        let mut entries = Vec::new();
         for key in sessions {
             let snapshot = chats.snapshot(key).wait()?;
             let excerpt = Excerpt::newest(&snapshot, self.newest)?;
             all.was_shown(key, &snapshot)?;
-            shown.left_out += excerpt.damaged();
-            let messages = excerpt.messages.into_iter();
-            newest.extend(messages.map(|message| (key, message)));
+            // A damaged line goes with what stands before it.
+            let mut last = None;
+            for one in excerpt.each() {
+                let one = match one {
+                    excerpt::Shown::Message(message) => {
+                        last = anchor::time_of(message).or(last);
+                        Ok(message.clone())
+                    }
+                    excerpt::Shown::Damaged(lines) => Err(lines),
+                };
+                entries.push((last, key, one));
+            }
         }
-        let time = |message: &Message| message.created_at()?.parse::<jiff::Timestamp>().ok();
-        newest.sort_by_key(|(_, message)| time(message));
-        let first = newest.len().saturating_sub(self.newest);
-        for (key, message) in &newest[first..] {
-            shown.message(key, message)?;
+        entries.sort_by_key(|(time, ..)| *time);
+        let places = entries.iter().enumerate();
+        let places: Vec<usize> = places
+            .filter(|(_, (.., one))| one.is_ok())
+            .map(|(place, _)| place)
+            .collect();
+        let first = match places.len().saturating_sub(self.newest) {
+            0 => 0,
+            nth => places.get(nth).copied().unwrap_or(entries.len()),
+        };
+        for (_, key, one) in &entries[first..] {
+            match one {
+                Ok(message) => shown.message(key, message)?,
+                Err(lines) => shown.damaged(key, *lines)?,
+            }
         }
         Ok(())
     }

@@ -206,3 +206,31 @@ fn a_follower_finds_its_place_again_after_a_compaction() {
     assert_eq!(text(), "anew");
     store.close().unwrap();
 }
+
+#[test]
+fn who_follows_all_is_not_shown_an_old_conversation_again_under_another_key() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    std::fs::create_dir_all(&dir).unwrap();
+    let line = |text: u64| {
+        format!(
+            "{{\"role\":\"user\",\"content\":\"{text}\",\"created_at\":\"2020-01-01T00:00:0{text}Z\"}}\n"
+        )
+    };
+    let lines: String = (0..3).map(line).collect();
+    std::fs::write(dir.join("old.jsonl"), lines).unwrap();
+    let store = Store::open(&dir).unwrap();
+    let chats = store.handle();
+    let follow = ["tail", "-f", "--json", "--interval", "50ms", "-n", "1"];
+    let tail = Process::program(&follow, &dir, &[]);
+    let line = || json(&tail.line()).remove(0);
+    assert_eq!(line()["message"]["content"], "2");
+    chats.rename_session("old", "now").wait().unwrap();
+    chats.add_message("now", "user", "3").wait().unwrap();
+    let next = line();
+    assert_eq!(
+        (&next["session"], &next["message"]["content"]),
+        (&"now".into(), &"3".into())
+    );
+    store.close().unwrap();
+}

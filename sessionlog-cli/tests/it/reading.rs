@@ -127,8 +127,19 @@ fn sessions_are_listed_by_person_time_and_size() {
     assert_eq!(keys(&[])[0], "web:evil");
     // That key names no person, and nothing else says whose session it is.
     let none = run("ls", &fixture.dir(), &["--person", "evil"]);
-    assert!(none.err.contains("in their keys:\n  web:evil"), "{}", none.err);
+    assert!(
+        none.err.contains("in their keys:\n  web:evil"),
+        "{}",
+        none.err
+    );
     none.exits(1);
+    let late = run(
+        "ls",
+        &fixture.dir(),
+        &["--person", "7", "--since", "2100-01-01"],
+    );
+    assert!(!late.err.contains("in their keys"), "{}", late.err);
+    late.exits(1);
     let all = json(&run("ls", &fixture.dir(), &["--json"]).exits(0));
     assert_eq!(all[0]["aliases"][0], "web:nickname");
 }
@@ -290,7 +301,11 @@ fn damaged_lines_are_marked_where_they_stand_and_what_leaves_them_out_exits_with
         let lines = run(verb, &dir, &["web:torn", "--json"]).exits(1);
         assert_eq!(json(&lines).len(), 3);
     }
-    run("tail", &dir, &[]).exits(1);
+    let shown = run("tail", &dir, &[]).exits(1);
+    assert!(shown.contains("1 damaged line"), "{shown}");
+    // It does not stand among those that are shown.
+    run("tail", &dir, &["-n", "2"]).exits(0);
+    run("tail", &dir, &["web:torn", "--pinned"]).fails();
 }
 
 #[test]

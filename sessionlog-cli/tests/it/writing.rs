@@ -270,6 +270,17 @@ fn older_files_are_taken_over_in_place() {
     fs::remove_file(dir.join("bad.json")).unwrap();
     run("migrate", &dir, &[]).exits(0);
     assert!(dir.join("old_1.json.migrated").exists());
+    // With nothing of a store beside them.
+    let alone = tempfile::tempdir().unwrap();
+    fs::write(alone.path().join("old_1.json"), older).unwrap();
+    let told = run("ls", alone.path(), &[]).fails();
+    assert!(told.contains("sessionlog migrate"), "{told}");
+    run("migrate", alone.path(), &[]).exits(0);
+    let shown = run("show", alone.path(), &["old:1"]).exits(0);
+    assert!(shown.contains("from before"), "{shown}");
+    let nowhere = alone.path().join("nowhere");
+    run("migrate", &nowhere, &[]).fails();
+    assert!(!nowhere.exists());
 }
 
 #[test]
@@ -621,7 +632,10 @@ fn a_deleted_session_is_kept_and_comes_back_unless_it_is_to_be_gone() {
     assert_eq!((kept.len(), &kept[0]["deleted"]["key"]), (1, &SEVEN.into()));
     let key = kept[0]["key"].as_str().unwrap();
     let stat = json(&run("stat", &dir, &["--json"]).exits(0));
-    assert_eq!((&stat[0]["sessions"], &stat[0]["in_trash"]), (&2.into(), &1.into()));
+    assert_eq!(
+        (&stat[0]["sessions"], &stat[0]["in_trash"]),
+        (&2.into(), &1.into())
+    );
     let shown = run("show", &dir, &[key]).exits(0);
     assert_eq!(
         shown.split_once('\n').unwrap().1,

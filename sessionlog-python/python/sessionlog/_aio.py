@@ -47,6 +47,8 @@ from ._types import (
     window_of,
 )
 
+from .errors import Io, Unreadable
+
 if TYPE_CHECKING:
     from ._store import Store
 
@@ -274,14 +276,17 @@ class AsyncStore:
             prefix, agent, channel, person, chat, updated_since, label, pinned, deleted, order
         )
         after: str | None = None
+        unreadable: list[str] = []
 
         def ask() -> Future[Any]:
             return self._core.sessions(query, calls.PAGE, after).submit()
 
-        def take(answer: Any) -> tuple[list[SessionInfo], bool]:
+        def take(answer: Any) -> Found[SessionInfo]:
             nonlocal after
-            page, _, after = answer
-            return list(map(info_of, page)), after is None
+            page, lost, after = answer
+            unreadable.extend(lost)
+            failed = Unreadable(list(dict.fromkeys(unreadable))) if unreadable else None
+            return list(map(info_of, page)), after is None, failed
 
         return AsyncResults(ask, take)
 
@@ -314,11 +319,11 @@ class AsyncStore:
             prefix,
         )
 
-        def take(answer: Any) -> tuple[list[Hit], bool]:
+        def take(answer: Any) -> Found[Hit]:
             hits, excerpts = answer
-            return list(map(hit_of, hits, excerpts)), not hits
+            return list(map(hit_of, hits, excerpts)), not hits, None
 
-        return AsyncResults(lambda: search.next().submit(), take)
+        return AsyncResults(lambda: search.next().submit(), take, goes_on=True)
 
     def changes(
         self, *, prefix: str = "", agent: str | None = None, after: str | None = None
@@ -483,19 +488,29 @@ class _Asking:
                 pending.get_loop().call_soon_threadsafe(pending.cancel)
 
 
-class AsyncResults(_Asking, Generic[_T]):
-    """What was found, one after the other."""
+# A part of the results, whether it is the last, and what is raised after the last.
+Found = tuple[list[_T], bool, Io | None]
 
-    __slots__ = ("_ask", "_found", "_is_all", "_take")
+
+class AsyncResults(_Asking, Generic[_T]):
+    """What was found, one after the other. A session that cannot be read is told at the end."""
+
+    __slots__ = ("_ask", "_failed", "_found", "_goes_on", "_is_all", "_take")
 
     def __init__(
-        self, ask: Callable[[], Future[Any]], take: Callable[[Any], tuple[list[_T], bool]]
+        self,
+        ask: Callable[[], Future[Any]],
+        take: Callable[[Any], Found[_T]],
+        goes_on: bool = False,
     ) -> None:
         super().__init__()
         self._ask = ask
         self._take = take
         self._found: deque[_T] = deque()
         self._is_all = False
+        self._failed: Io | None = None
+        # Whether an answer comes after one that failed.
+        self._goes_on = goes_on
 
     def __aiter__(self) -> AsyncResults[_T]:
         return self
@@ -503,8 +518,16 @@ class AsyncResults(_Asking, Generic[_T]):
     async def __anext__(self) -> _T:
         while not self._found:
             if self._is_all:
-                raise StopAsyncIteration
-            found, self._is_all = self._take(await self._asked(self._ask))
+                failed, self._failed = self._failed, None
+                raise failed or StopAsyncIteration
+            try:
+                found, self._is_all, failed = self._take(await self._asked(self._ask))
+            except Io as error:
+                if not self._goes_on:
+                    raise
+                self._failed = self._failed or error
+                continue
+            self._failed = self._failed or failed
             self._found.extend(found)
         return self._found.popleft()
 

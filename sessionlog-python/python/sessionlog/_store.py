@@ -46,7 +46,7 @@ from ._types import (
     window_of,
 )
 
-from .errors import InvalidInput, Locked
+from .errors import InvalidInput, Io, Locked, Unreadable
 
 if TYPE_CHECKING:
     from ._aio import AsyncStore
@@ -385,16 +385,22 @@ class Store:
         order: Literal["updated", "name"] = "updated",
     ) -> Iterator[SessionInfo]:
         """The sessions, those changed last first, or by name: those that match every filter
-        given. With ``deleted`` those that were deleted and are kept, in place of the others."""
+        given. With ``deleted`` those that were deleted and are kept, in place of the others.
+
+        Raises :class:`~sessionlog.errors.Unreadable` at the end if some could not be read."""
         query = calls.sessions_query(
             prefix, agent, channel, person, chat, updated_since, label, pinned, deleted, order
         )
         after = None
+        unreadable: list[str] = []
         while True:
-            page, _, after = self._core.sessions(query, calls.PAGE, after).wait()
+            page, lost, after = self._core.sessions(query, calls.PAGE, after).wait()
             yield from map(info_of, page)
+            unreadable += lost
             if after is None:
-                return
+                break
+        if unreadable:
+            raise Unreadable(list(dict.fromkeys(unreadable)))
 
     def search(
         self,
@@ -412,7 +418,9 @@ class Store:
     ) -> Iterator[Hit]:
         """The messages that have this text or match this regular expression, in sessions
         whose keys begin with ``prefix``, those changed last first. With ``tool_calls`` names and
-        arguments of tool calls are searched, too; with ``summaries`` titles and summaries."""
+        arguments of tool calls are searched, too; with ``summaries`` titles and summaries.
+
+        Raises :class:`~sessionlog.errors.Io` at the end if a session could not be read."""
         search = calls.search(
             self._core,
             text,
@@ -426,11 +434,19 @@ class Store:
             summaries,
             prefix,
         )
+        failed: Io | None = None
         while True:
-            hits, excerpts = search.next().wait()
+            try:
+                hits, excerpts = search.next().wait()
+            except Io as error:
+                # The next session.
+                failed = failed or error
+                continue
             if not hits:
-                return
+                break
             yield from map(hit_of, hits, excerpts)
+        if failed is not None:
+            raise failed
 
     def changes(
         self, *, prefix: str = "", agent: str | None = None, after: str | None = None

@@ -86,5 +86,15 @@ class Io(SessionlogError):
     """The operating system refused."""
 
 
+class Unreadable(Io):
+    """The files of some sessions cannot be read. All the others were given before."""
+
+    keys: list[str]
+
+    def __init__(self, keys: list[str]) -> None:
+        super().__init__(f"the files of these sessions cannot be read: {', '.join(keys)}")
+        self.keys = keys
+
+
 class Forked(SessionlogError, RuntimeError):
     """Another process opened the store, and this one was forked from it."""

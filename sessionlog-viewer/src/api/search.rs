@@ -75,6 +75,8 @@ struct Hit {
     key: String,
     position: Position,
     archived: Option<String>,
+    /// A truncation hid it: it has no place in the conversation.
+    hidden: bool,
     role: String,
     said: Option<i64>,
     before: String,
@@ -193,5 +195,6 @@ fn shown(hit: SearchHit) -> Hit {
         key: hit.key,
         position: hit.position,
         archived: hit.archived,
+        hidden: hit.hidden,
     }
 }

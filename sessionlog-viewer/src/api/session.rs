@@ -34,6 +34,8 @@ pub(super) struct Session {
     /// How many lines are hidden before the first of them.
     hidden: i64,
     title: String,
+    labels: Vec<String>,
+    pinned: bool,
     summary: String,
     system_prompt: Option<String>,
     created: Option<i64>,
@@ -87,6 +89,8 @@ pub(super) async fn session(
         total: chart.messages,
         hidden: meta.skip,
         title: meta.tags.title,
+        labels: meta.tags.labels,
+        pinned: meta.tags.pinned,
         summary: meta.summary,
         system_prompt: chart.system_prompt(&library.store, &key).await?,
         created: millis(&meta.created_at),

@@ -87,6 +87,17 @@ pub(crate) fn read_meta(
     read(storage, dir, (stem, key), |_, _| true)
 }
 
+/// Why the files of a session are not given out: their sidecar names the key of another.
+pub(crate) fn anothers(dir: &Path, (stem, key): (&str, &str), now: &str) -> Error {
+    Error::Corrupt {
+        path: dir.join(session_file::sidecar_name(stem)),
+        detail: format!(
+            "it was {key:?}'s and names the key {now:?} now; opened again, the store takes it \
+             for that one's"
+        ),
+    }
+}
+
 fn read(
     storage: &dyn Storage,
     dir: &Path,

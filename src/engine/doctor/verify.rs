@@ -197,6 +197,7 @@ impl SessionCheck {
                 self.changed = finding;
                 lines
             }
+            Some(Judged::Barred(barred)) => return Err(barred.error(dir, &self.stem)),
             Some(Judged::Changed(changed)) => {
                 self.changed = Some(changed.finding.clone());
                 meta.clone_from(&changed.meta);

@@ -16,6 +16,7 @@
 //! | an empty file, and a sidecar of theirs that counts none | none | cleared |
 //! | a part of ours, and a sidecar of theirs that shows just that, as none of ours did | theirs | rewritten |
 //! | no file, where one must be | none: the session is deleted | removed |
+//! | a link, a directory or a file that may not be opened, where one must be | what is there stays, and the session answers with that error; ours is a backup | barred |
 //! | as a crash may leave ours | ours | nothing |
 //!
 //! Lines that either side hid are hidden. Where lines are theirs alone, ours become a
@@ -61,6 +62,26 @@ pub(crate) enum Judged {
         finding: Option<String>,
     },
     Changed(Box<Changed>),
+    Barred(Box<Barred>),
+}
+
+/// A session of which the file can neither be read nor made again.
+#[derive(Debug)]
+pub(crate) struct Barred {
+    /// What is in its place, and what becomes of ours, in words.
+    pub(crate) finding: String,
+    /// What the journal holds of it.
+    pub(crate) conflict: Option<Conflict>,
+    kind: io::ErrorKind,
+    why: String,
+}
+
+impl Barred {
+    /// What whoever asks for the session is told.
+    pub(crate) fn error(&self, dir: &Path, stem: &str) -> Error {
+        let error = io::Error::new(self.kind, self.why.clone());
+        Error::io("open", &log_path(dir, stem), error)
+    }
 }
 
 /// A session whose files were changed.
@@ -118,7 +139,7 @@ pub(crate) fn judge_beside_a_writer(
     for _ in 0..TRIES {
         let judged = judge(planned, stem, plan)?;
         let changed = match &judged {
-            Judged::Ours { .. } => return Ok(judged),
+            Judged::Ours { .. } | Judged::Barred(_) => return Ok(judged),
             Judged::Changed(changed) => changed,
         };
         if still_there(planned, stem, changed)? {
@@ -167,6 +188,8 @@ fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<bo
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) log: Option<Bytes>,
+    /// Why what has the name of the session file cannot be opened.
+    barred: Option<(io::ErrorKind, String)>,
     on_disk: OnDisk,
 }
 
@@ -177,14 +200,16 @@ impl Files {
     /// If they cannot be read.
     pub(crate) fn of(storage: &dyn Storage, dir: &Path, stem: &str) -> Result<Self> {
         let path = log_path(dir, stem);
-        let log = match files::open_log(storage, dir, stem, OpenMode::Read) {
-            // A directory or a link, which is set aside: the file is gone.
-            Err(Error::Io { source, .. }) if files::is_taken(&source) => None,
-            other => other?,
+        let (log, barred) = match files::open_log(storage, dir, stem, OpenMode::Read) {
+            Err(Error::Io { source, .. }) if files::is_taken(&source) => {
+                (None, Some((source.kind(), source.to_string())))
+            }
+            other => (other?, None),
         };
         let log = log.map(|file| Bytes::whole(Some(file), &path));
         Ok(Self {
             log: log.transpose()?,
+            barred,
             on_disk: OnDisk::read(storage, dir, stem)?,
         })
     }
@@ -200,7 +225,11 @@ pub(crate) fn judge(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<Jud
 }
 
 fn judge_files(planned: Planned<'_>, stem: &str, plan: &Plan, files: Files) -> Result<Judged> {
-    let Files { log, on_disk } = files;
+    let Files {
+        log,
+        barred,
+        on_disk,
+    } = files;
     let path = &log_path(planned.dir, stem);
     let sidecar = on_disk.found(plan);
     let (mut found, mut present) = lineage::find(planned, plan, (path, log.as_ref()))?;
@@ -232,5 +261,29 @@ fn judge_files(planned: Planned<'_>, stem: &str, plan: &Plan, files: Files) -> R
         found,
         present,
     };
-    case.judge().map_err(|e| Error::io("read", path, e))
+    let judged = match barred.filter(|_| found == Found::Gone) {
+        Some(barred) => case.barred(barred),
+        None => case.judge(),
+    };
+    judged.map_err(|e| Error::io("read", path, e))
+}
+
+/// Whether another program wrote the sidecar of a session that the journal has one for.
+///
+/// # Errors
+/// If it cannot be read.
+pub(crate) fn is_sidecar_changed(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<bool> {
+    if plan.image.is_none() {
+        return Ok(false);
+    }
+    let on_disk = OnDisk::read(planned.storage, planned.dir, stem)?;
+    Ok(on_disk.found(plan) == sidecar::Found::Changed)
+}
+
+/// Whether the session can be made without the file that has its name.
+///
+/// # Errors
+/// If it cannot be told.
+pub(crate) fn needs_no_file(planned: Planned<'_>, plan: &Plan) -> Result<bool> {
+    Ok(plan.may_be_absent(lineage::waits_for_its_name(planned, plan)?))
 }

@@ -21,7 +21,7 @@ pub(crate) use self::adopt::Adopted;
 pub(crate) use self::rewritten::{backup_fault, rewrite_fault};
 pub(super) use self::scratch::SCRATCH_PREFIX;
 pub(crate) use self::scratch::is_scratch_name;
-use super::foreign::{Judged, judge};
+use super::foreign::{Judged, judge, needs_no_file};
 use super::plan::{Base, Plan, Plans};
 use super::planned::Planned;
 use super::report::RecoveryReport;
@@ -166,10 +166,13 @@ impl<'a> Redo<'a> {
         // First: what is kept as it was found must not be written to before.
         for stem in changed {
             // Looked at once more: what was seen of thousands would keep as many files open.
-            if let Some(plan) = plans.sessions.get(*stem)
-                && let Judged::Changed(changed) = judge(planned, stem, plan)?
-            {
-                self.adopt(planned, stem, &changed, &mut adopted)?;
+            let Some(plan) = plans.sessions.get(*stem) else {
+                continue;
+            };
+            match judge(planned, stem, plan)? {
+                Judged::Changed(changed) => self.adopt(planned, stem, &changed, &mut adopted)?,
+                Judged::Barred(barred) => self.bar(planned, stem, &barred, &mut adopted)?,
+                Judged::Ours { .. } => {}
             }
         }
         for kept in &plans.backups {
@@ -246,7 +249,7 @@ impl<'a> Redo<'a> {
             };
             match judged {
                 Ok(Judged::Ours { finding, .. }) => self.report.findings.extend(finding),
-                Ok(Judged::Changed(_)) => {
+                Ok(Judged::Changed(_) | Judged::Barred(_)) => {
                     changed.insert(&**stem);
                 }
                 // A block of one session must not keep all others from being served.
@@ -270,7 +273,12 @@ impl<'a> Redo<'a> {
     }
 
     fn clear_ways(&mut self, plans: &Plans) -> Result<()> {
-        for stem in plans.sessions.keys() {
+        let planned = self.planned(plans);
+        for (stem, plan) in &plans.sessions {
+            // What cannot be made again is not given up.
+            if !needs_no_file(planned, plan)? {
+                continue;
+            }
             for path in [log_path(self.dir, stem), self.sidecar_path(stem)] {
                 self.clear_way(&path)?;
             }

@@ -25,6 +25,8 @@ pub(crate) struct Others {
     pub(crate) revived: Vec<(String, Option<SessionMeta>)>,
     /// Sessions whose files were removed.
     pub(crate) gone: HashSet<String>,
+    /// What the sidecars of sessions say that others wrote.
+    pub(crate) changed: BTreeMap<String, SessionMeta>,
 }
 
 /// The sessions of a directory.
@@ -47,7 +49,7 @@ pub(crate) struct Surveyed {
 pub(crate) fn survey(
     (storage, dir): (&dyn Storage, &Path),
     entries: Option<Vec<DirEntry>>,
-    (plans, others): (&Plans, Others),
+    (plans, mut others): (&Plans, Others),
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
 ) -> Result<Surveyed> {
@@ -66,12 +68,14 @@ pub(crate) fn survey(
     let exists = |stem: &str, plan: &Plan| plan.exists() && !others.gone.contains(stem);
     sidecars
         .retain(|stem| planned(stem).is_none_or(|plan| exists(stem, plan) && plan.image.is_none()));
+    let mut changed = std::mem::take(&mut others.changed);
     let images = plans.sessions.iter();
     let images: Vec<_> = images
         .filter(|(stem, plan)| exists(stem, plan))
         .filter_map(|(stem, plan)| {
             let image = plan.image.as_ref()?;
-            Some((stem.clone(), plan.meta(|| (**image).clone())))
+            let ours = || plan.meta(|| (**image).clone());
+            Some((stem.clone(), changed.remove(stem).unwrap_or_else(ours)))
         })
         .collect();
     logs.retain(|stem| planned(stem).is_none_or(|plan| plan.exists()));

@@ -12,7 +12,7 @@ use super::{Failed, Loading, MEASURE_INLINE, Resident, Shard};
 use crate::disk::files;
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::sidecar::{self, Sidecar};
-use crate::disk::session_file::{self, Meta};
+use crate::disk::session_file::Meta;
 use crate::engine::catalog::Entry;
 use crate::engine::position::Numbering;
 use crate::engine::snapshot::Tail;
@@ -183,14 +183,8 @@ fn check_found(
     }
     if meta.text.key != *entry.key {
         shared.catalog.doubt();
-        return Err(Error::Corrupt {
-            path: shared.dir.join(session_file::sidecar_name(&entry.stem)),
-            detail: format!(
-                "it was {:?}'s and names the key {:?} now; opened again, the store takes it for \
-                 that one's",
-                entry.key, meta.text.key
-            ),
-        });
+        let (stem, key) = (&*entry.stem, &*entry.key);
+        return Err(sidecar::anothers(&shared.dir, (stem, key), &meta.text.key));
     }
     Ok(None)
 }

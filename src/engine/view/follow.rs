@@ -14,7 +14,7 @@ use super::DirectoryView;
 use crate::disk::files::sidecar::read_sidecar;
 use crate::disk::journal::follow::{Found, JournalTail};
 use crate::disk::journal::record::{MetaState, Record};
-use crate::disk::session_file::{self, SessionMeta, SessionScope};
+use crate::disk::session_file::{self, Agreement, SessionMeta, SessionScope};
 use crate::engine::feed::{ChangeKind, Feed, Follower, Told};
 use crate::engine::home::Life;
 use crate::error::{Error, Result, Version};
@@ -304,13 +304,23 @@ fn kind_of(before: Option<&SessionMeta>, after: Option<&SessionMeta>) -> Option<
     let (Some(before), Some(after)) = (before, after) else {
         return Some(ChangeKind::Updated);
     };
-    let scope = |meta: &SessionMeta| meta.scope.as_ref().map(|scope| scope.get().to_owned());
-    if before.skip != after.skip {
+    let Agreement {
+        skip,
+        summary,
+        scope,
+        aliases,
+        title,
+        labels,
+        pinned,
+        unknown,
+        key: _,
+        count: _,
+        created_at: _,
+        updated_at: _,
+    } = before.agreement(after);
+    if !skip {
         Some(ChangeKind::Truncated)
-    } else if before.summary != after.summary
-        || before.aliases != after.aliases
-        || scope(before) != scope(after)
-    {
+    } else if !(summary && scope && aliases && title && labels && pinned && unknown) {
         Some(ChangeKind::Updated)
     } else {
         None

@@ -13,7 +13,7 @@ use crate::engine::catalog::Catalog;
 use crate::engine::home::{Home, Life};
 use crate::engine::kept::{self, Kept};
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
+use crate::engine::recovery::foreign::{Judged, is_sidecar_changed, judge_beside_a_writer};
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::recovery::survey::{Others, report_on, survey};
@@ -289,21 +289,31 @@ impl Followed {
     }
 }
 
-/// Sessions that have no file and should, or have one and should not.
+/// Sessions that have no file and should, or have one and should not, and those of which
+/// another program wrote the sidecar.
 fn others(planned: Planned<'_>) -> Result<Others> {
     let mut others = Others::default();
     for (stem, plan) in &planned.plans.sessions {
-        if plan.exists() == files::is_there(planned.storage, &log_path(planned.dir, stem))? {
+        let has_file = files::is_there(planned.storage, &log_path(planned.dir, stem))?;
+        let is_as_planned = plan.exists() == has_file;
+        if is_as_planned && !(has_file && is_sidecar_changed(planned, stem, plan)?) {
             continue;
         }
-        match judge_beside_a_writer(planned, stem, plan)? {
-            Judged::Changed(changed) if changed.gone => {
+        match judge_beside_a_writer(planned, stem, plan) {
+            Ok(Judged::Changed(changed)) if changed.gone => {
                 others.gone.insert(stem.clone());
             }
-            Judged::Changed(changed) if !plan.exists() => {
+            Ok(Judged::Changed(changed)) if !plan.exists() => {
                 others.revived.push((stem.clone(), changed.meta));
             }
-            _ => {}
+            Ok(Judged::Changed(changed)) => {
+                let meta = changed.meta.map(|meta| (stem.clone(), meta));
+                others.changed.extend(meta);
+            }
+            Ok(Judged::Ours { .. } | Judged::Barred(_)) => {}
+            // Its reader is told, if it lasts.
+            Err(_) if is_as_planned => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(others)

@@ -59,6 +59,7 @@ pub(super) fn planned(
     let lines = match judge_as_seen(planned, stem, plan, files)? {
         None => return Ok(None),
         Some(Judged::Ours { lines, .. }) => lines,
+        Some(Judged::Barred(barred)) => return Err(barred.error(planned.dir, stem)),
         Some(Judged::Changed(changed)) => {
             let meta = changed.meta.clone();
             return Ok(Some(Pieces {

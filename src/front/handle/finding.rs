@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Side, StoreHandle, blocking};
+use crate::disk::files::sidecar;
 use crate::disk::session_file::{self, Meta};
 use crate::engine::Engine;
 use crate::engine::glance::{self, GLANCES, Lines};
@@ -338,7 +339,15 @@ impl Sight for Owned<'_> {
         let shared = &self.1.shared;
         match self.live_meta(key) {
             Some(meta) => Ok(meta),
-            None => glance::meta(&*shared.storage, &shared.dir, stem, key),
+            None => {
+                let meta = glance::meta(&*shared.storage, &shared.dir, stem, key)?;
+                if meta.text.key == *key {
+                    return Ok(meta);
+                }
+                shared.catalog.doubt();
+                let now = &meta.text.key;
+                Err(sidecar::anothers(&shared.dir, (stem, key), now))
+            }
         }
     }
 

@@ -9,8 +9,8 @@ use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::{Appended, BackupLimits, Erase, Error, Message, SessionQuery, Store, StoreHandle};
 
 use crate::support::{
-    add_numbers, files, in_memory, line, manual, numbers, open, open_memory, scratch, sidecar,
-    texts, visible_names,
+    add_numbers, copy_dir, files, in_memory, line, manual, numbers, open, open_memory, scratch,
+    sidecar, texts, visible_names,
 };
 
 /// Puts something that is no file at `path`.
@@ -196,6 +196,65 @@ fn what_is_in_the_way_of_a_recovery_is_set_aside() {
         .into_iter()
         .filter(|(_, bytes)| bytes == b"mine");
     assert_eq!(mine.count(), 3);
+}
+
+/// Only the file that was moved away has the older lines, and only the journal the newer.
+#[test]
+fn what_stands_in_a_files_place_after_a_crash_stays_and_what_the_journal_held_is_a_backup() {
+    for (what, put) in IMPOSTORS {
+        let (running, dir, outside) = (scratch(), scratch(), scratch());
+        let dir = dir.path().join("s");
+        let store = open(running.path());
+        let chats = store.handle();
+        add_numbers(&chats, "a", 0..2);
+        chats.flush().wait().unwrap();
+        add_numbers(&chats, "a", 2..4);
+        chats.set_summary("a", "new").wait().unwrap();
+        add_numbers(&chats, "fine", 0..1);
+        copy_dir(running.path(), &dir);
+        store.close().unwrap();
+        let (log, moved) = (dir.join("a.jsonl"), outside.path().join("a.jsonl"));
+        fs::rename(&log, &moved).unwrap();
+        put(&log, &moved);
+        let kind_before = kind(&log);
+        let refuses = |store: &Store| {
+            let chats = store.handle();
+            match chats.history("a").wait() {
+                Err(error @ Error::Io { .. }) => {
+                    assert!(error.to_string().contains("a.jsonl"), "{what}: {error}");
+                }
+                other => panic!("{what}: {other:?}"),
+            }
+            assert_eq!(chats.list_sessions().wait().unwrap(), ["a", "fine"]);
+            assert_eq!(texts(&chats, "fine"), numbers(0..1));
+        };
+        let view = Store::open_read_only(&dir).unwrap();
+        refuses(&view);
+        let report = Store::verify(&dir).unwrap();
+        let of_it = report.sessions.iter().find(|s| s.stem == "a").unwrap();
+        assert!(of_it.unreadable.is_some(), "{what}: {report}");
+        for nth in 0..2 {
+            let store = open(&dir);
+            refuses(&store);
+            let findings = store.recovery_report().findings.join("\n");
+            assert_eq!(findings.contains("is its backup 1"), nth == 0, "{findings}");
+            let added = store.handle().add_message("a", "user", "x").wait();
+            assert!(matches!(added, Err(Error::Io { .. })), "{what}: {added:?}");
+            store.close().unwrap();
+            assert_eq!(kind(&log), kind_before, "{what}");
+        }
+        let _ = fs::remove_dir_all(&log);
+        let _ = fs::remove_file(&log);
+        fs::rename(&moved, &log).unwrap();
+        let store = open(&dir);
+        let chats = store.handle();
+        let in_file = texts(&chats, "a");
+        assert!(in_file.len() >= 2 && numbers(0..4).starts_with(&in_file));
+        chats.restore_backup("a", 1).wait().unwrap();
+        assert_eq!(texts(&chats, "a"), numbers(2..4), "{what}");
+        assert_eq!(chats.summary("a").wait().unwrap(), "new", "{what}");
+        store.close().unwrap();
+    }
 }
 
 #[test]

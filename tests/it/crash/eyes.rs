@@ -69,7 +69,11 @@ fn look_beside_recovery(
 fn look(whole: &Play<'_>, storage: &MemoryStorage, seen: &mut Far) -> check::Verdict<()> {
     let files = storage.dump();
     for key in whole.keys() {
-        let shown = shown(&files, key)?;
+        let mut others = whole.keys().filter(|other| *other != key);
+        let is_alone = !others.any(|other| plain_stem(other) == plain_stem(key));
+        let Some(shown) = shown(&files, key, is_alone)? else {
+            continue;
+        };
         let states = whole.states(key);
         let from = seen.get(key).copied().unwrap_or(0);
         let mut after = from..states.len();
@@ -86,12 +90,26 @@ fn look(whole: &Play<'_>, storage: &MemoryStorage, seen: &mut Far) -> check::Ver
     Ok(())
 }
 
-/// What a session's two files say to somebody who knows PicoClaw's format only.
-fn shown(files: &BTreeMap<String, Vec<u8>>, key: &str) -> check::Verdict<Vec<String>> {
+/// The file name that PicoClaw gives a key.
+fn plain_stem(key: &str) -> String {
+    key.replace([':', '/'], "_")
+}
+
+/// What a session's two files say to somebody who knows PicoClaw's format only. Nothing if no
+/// sidecar names the key yet, and its file name is not its alone.
+fn shown(
+    files: &BTreeMap<String, Vec<u8>>,
+    key: &str,
+    is_alone: bool,
+) -> check::Verdict<Option<Vec<String>>> {
     // A sidecar that is being made is empty for a moment.
     let mut written = files.clone();
     written.retain(|path, bytes| !path.ends_with(".meta.json") || !bytes.is_empty());
-    let stem = check::stem_of(&written, key).unwrap_or_else(|_| key.replace([':', '/'], "_"));
+    let stem = match check::stem_of(&written, key) {
+        Ok(stem) => stem,
+        Err(_) if is_alone => plain_stem(key),
+        Err(_) => return Ok(None),
+    };
     let bytes = |end: &str| written.get(&format!("sessions/{stem}{end}"));
     let sidecar = bytes(".meta.json").map(|bytes| serde_json::from_slice::<Value>(bytes));
     let sidecar = sidecar.transpose().map_err(|e| format!("{key}: {e}"))?;
@@ -99,5 +117,5 @@ fn shown(files: &BTreeMap<String, Vec<u8>>, key: &str) -> check::Verdict<Vec<Str
     let log = bytes(".jsonl").map_or(&[][..], Vec::as_slice);
     let lines = check::lines_of(log).map_err(|e| format!("{key}: {e}"))?;
     let skip = usize::try_from(skip.unwrap_or(0)).unwrap_or(usize::MAX);
-    Ok(check::messages(&lines[skip.min(lines.len())..]))
+    Ok(Some(check::messages(&lines[skip.min(lines.len())..])))
 }

@@ -106,7 +106,7 @@ impl World {
             }
             self.tally.reads_disturbed += u64::from(disturbed);
             let shown = texts_of(&shown);
-            let possible = self.sessions[read.key].between(read.answered);
+            let possible = self.sessions[read.key].between(read.answered, &self.trouble);
             self.tally.reads += 1;
             if !possible.iter().any(|state| state.texts == shown) {
                 return Err(format!(

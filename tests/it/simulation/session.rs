@@ -43,11 +43,24 @@ impl Session {
 
     /// The states that a reader may be shown who asked when the first
     /// `answered` commands were answered: one after another command may have
-    /// taken effect since.
-    pub(crate) fn between(&self, answered: usize) -> Vec<State> {
-        (answered..=self.commands.len())
-            .map(|count| self.after(count))
-            .collect()
+    /// taken effect since. If something lacked, one may have been refused, untold.
+    pub(crate) fn between(&self, answered: usize, trouble: &Trouble) -> Vec<State> {
+        let (mut now, mut all) = (vec![self.start.clone()], Vec::new());
+        for (nth, command) in self.commands.iter().enumerate() {
+            if nth >= answered {
+                all.extend_from_slice(&now);
+            }
+            if matches!(command.answer, Some(Err(_))) {
+                continue;
+            }
+            let done: Vec<_> = now.iter().map(|state| state.after(&command.act)).collect();
+            if command.answer.is_some() || !trouble.lacked() {
+                now.clear();
+            }
+            now.extend(done);
+        }
+        all.extend(now);
+        all
     }
 
     fn after(&self, count: usize) -> State {

@@ -41,6 +41,9 @@ fn every_change_is_told_with_its_version_and_a_compaction_is_none() {
     told(ChangeKind::Updated, &|| {
         chats.set_summary("cli", "sum").wait().unwrap();
     });
+    told(ChangeKind::Updated, &|| {
+        chats.set_title("cli", "title").wait().unwrap();
+    });
     let update = Update::new().summary("more").append(Message::user("6"));
     told(ChangeKind::Updated, &|| {
         chats.update("cli", update.clone()).wait().unwrap();
@@ -141,6 +144,9 @@ fn who_only_reads_is_told_what_the_writer_commits() {
     let summed = told("old", ChangeKind::Updated, &|| {
         chats.set_summary("old", "sum").wait().unwrap();
     });
+    told("old", ChangeKind::Updated, &|| {
+        chats.set_title("old", "title").wait().unwrap();
+    });
     told("old", ChangeKind::Truncated, &|| {
         chats.truncate_history("old", 1).wait().unwrap();
     });
@@ -155,7 +161,7 @@ fn who_only_reads_is_told_what_the_writer_commits() {
     });
     // Who stopped goes on.
     let mut again = watching.changes(ChangeFilter::new().after(summed));
-    assert_eq!(next(&mut again).1, ChangeKind::Truncated);
+    assert_eq!(next(&mut again).1, ChangeKind::Updated);
     store.close().unwrap();
     // Another writer's changes are told, or that some were missed.
     let store = open(dir.path());

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use jiff::Timestamp;
 use sessionlog::{Message, Position, SessionSnapshot, Version};
 
 use crate::failure::Result;
@@ -31,6 +32,16 @@ pub(super) struct News {
     pub(super) messages: Vec<Message>,
     /// What happened to it, if more than that.
     pub(super) remark: Option<&'static str>,
+}
+
+impl News {
+    /// Without what was said before then.
+    pub(super) fn since(mut self, then: Timestamp) -> Self {
+        let is_new = |message: &Message| time_of(message).is_none_or(|time| time >= then);
+        let first = self.messages.iter().position(is_new);
+        self.messages.drain(..first.unwrap_or(self.messages.len()));
+        self
+    }
 }
 
 impl Anchor {
@@ -131,6 +142,11 @@ impl Anchor {
         let many = self.recent.len().saturating_sub(REMEMBERED);
         self.recent.drain(..many);
     }
+}
+
+/// When a message was said, if it says so.
+pub(super) fn time_of(message: &Message) -> Option<Timestamp> {
+    message.created_at()?.parse().ok()
 }
 
 /// What a message is told by.

@@ -100,6 +100,8 @@ pub(super) struct All {
     /// What the directory's files looked like at the last look, and when that was.
     seen: Seen,
     looked: Instant,
+    /// When following began.
+    began: Timestamp,
 }
 
 #[derive(Debug)]
@@ -124,6 +126,7 @@ impl All {
             newest: None,
             seen: Seen::new(),
             looked: Instant::now(),
+            began: Timestamp::now(),
         }
     }
 
@@ -188,7 +191,15 @@ impl All {
             (Some(anchor), _) => anchor,
             (none, known) => none.insert(first_anchor(&snapshot, known)?),
         };
-        let fresh = Fresh::of(&session.key, anchor.advance(&snapshot)?);
+        let mut news = anchor.advance(&snapshot)?;
+        // A session that was not there may be an old one: under another key, out of the trash,
+        // or copied.
+        if !self.known.contains_key(&session.key)
+            && let Ok(then) = self.began.checked_sub(SLACK)
+        {
+            news = news.since(then);
+        }
+        let fresh = Fresh::of(&session.key, news);
         let anchor = std::mem::take(anchor);
         self.know(session, Some(anchor));
         Ok(fresh)

@@ -183,6 +183,8 @@ async fn an_alias_or_a_title_stands_for_a_key_that_is_a_hash() {
         .wait()
         .unwrap();
     store.chats.set_title(&keys[1], "Trains").wait().unwrap();
+    let labels = store.chats.set_labels(&keys[1], ["travel"]);
+    labels.wait().unwrap();
     let named = "Trains|agent:main:telegram:direct:7";
     let Some(rig) = rig(store.chats.clone()).await else {
         return;
@@ -191,6 +193,8 @@ async fn an_alias_or_a_title_stands_for_a_key_that_is_a_hash() {
     let shown =
         "[...document.querySelectorAll('#rows .key')].map((e) => e.textContent).sort().join('|')";
     assert_eq!(rig.text(shown).await, named);
+    rig.holds("document.querySelector('#rows').textContent.includes('travel')")
+        .await;
     rig.click("#query").await;
     rig.press("hello").await;
     rig.holds("document.querySelectorAll('#rows mark').length === 2")

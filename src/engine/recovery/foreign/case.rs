@@ -9,7 +9,7 @@ use super::lineage::Found;
 use super::merge::{self, Both, lines_of, misses};
 use super::sidecar::{self, OnDisk};
 use super::traces::shares;
-use super::{Changed, Conflict, Judged};
+use super::{Barred, Changed, Conflict, Judged};
 use crate::disk::session_file::{self, SessionMeta};
 use crate::ground::clock::ZERO_TIME;
 
@@ -240,6 +240,19 @@ impl Case<'_> {
         Ok(self.changed("was removed", None, None, conflict))
     }
 
+    /// What is in the file's place cannot be read, and the journal does not hold all that
+    /// was there: it stays, and what the journal holds becomes a backup.
+    pub(super) fn barred(self, (kind, why): (io::ErrorKind, String)) -> io::Result<Judged> {
+        let key = self.our_meta().map(|meta| meta.key).unwrap_or_default();
+        let path = &self.path;
+        Ok(Judged::Barred(Box::new(Barred {
+            finding: format!("session {key:?}: {path} cannot be opened: {why}; it stays there"),
+            conflict: self.conflict(None, false)?,
+            kind,
+            why,
+        })))
+    }
+
     /// A backup or prepared file of ours is gone, that the session was made of: it is what
     /// it was before, and what was acknowledged since comes after it.
     fn incomplete(self) -> io::Result<Judged> {
@@ -247,7 +260,11 @@ impl Case<'_> {
         let lines = self.pieces.clone();
         let mut fields = self.merged();
         show_the_last(&mut fields.meta, &lines)?;
-        let mut judged = self.changed(what, Some(lines), Some(fields), None);
+        let conflict = match fields.contested[..] {
+            [] => None,
+            _ => self.conflict(None, true)?,
+        };
+        let mut judged = self.changed(what, Some(lines), Some(fields), conflict);
         if let Judged::Changed(changed) = &mut judged {
             changed.lost = true;
         }

@@ -127,7 +127,7 @@ pub(super) fn find(
 }
 
 /// Whether the present file was prepared, and has not got the session file's name.
-fn waits_for_its_name(planned: Planned<'_>, plan: &Plan) -> Result<bool> {
+pub(super) fn waits_for_its_name(planned: Planned<'_>, plan: &Plan) -> Result<bool> {
     match &plan.base {
         Base::Swapped(swap) => files::is_there(planned.storage, &planned.dir.join(&swap.temp)),
         Base::OnDisk | Base::Deleted | Base::Prefix(_) => Ok(false),

@@ -19,7 +19,7 @@ use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file::{self, SessionMeta};
 use crate::engine::recovery::bytes::{Bytes, crc_of};
 use crate::engine::recovery::foreign::standing::Standing;
-use crate::engine::recovery::foreign::{Changed, Conflict};
+use crate::engine::recovery::foreign::{Barred, Changed, Conflict};
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
 use crate::error::{Error, Result};
@@ -54,7 +54,6 @@ impl Redo<'_> {
         changed: &Changed,
         adopted: &mut Adopted,
     ) -> Result<()> {
-        let standing = Standing::of(self.storage, self.dir, stem)?;
         let mut told = vec![changed.finding.clone()];
         if let Some(conflict) = &changed.conflict {
             told.push(self.keep_ours(planned, stem, conflict, adopted)?);
@@ -71,6 +70,7 @@ impl Redo<'_> {
             }
             None => {}
             Some(meta) => {
+                let standing = Standing::of(self.storage, self.dir, stem)?;
                 let image = session_file::encode_sidecar(meta);
                 if changed.lines.is_some() || !standing.says(&image) {
                     told.extend(self.keep_found(&sidecar, "sidecar")?);
@@ -78,16 +78,36 @@ impl Redo<'_> {
                 self.say(stem, changed.lines.as_ref(), (&standing, &image), adopted)?;
             }
         }
+        self.tell(&told, changed.lost);
+        Ok(())
+    }
+
+    /// Keeps what the journal holds of a session that nothing can be written to.
+    pub(super) fn bar(
+        &mut self,
+        planned: Planned<'_>,
+        stem: &str,
+        barred: &Barred,
+        adopted: &mut Adopted,
+    ) -> Result<()> {
+        let mut told = vec![barred.finding.clone()];
+        if let Some(conflict) = &barred.conflict {
+            told.push(self.keep_ours(planned, stem, conflict, adopted)?);
+        }
+        self.tell(&told, false);
+        Ok(())
+    }
+
+    fn tell(&mut self, told: &[String], is_loss: bool) {
         let told = told.join("; ");
         // Now: the open may be cut short after the journal has it, and the next finds
         // nothing changed.
         tracing::warn!("{told}");
-        if changed.lost {
+        if is_loss {
             self.report.lose(told);
         } else {
             self.report.findings.push(told);
         }
-        Ok(())
     }
 
     fn say(

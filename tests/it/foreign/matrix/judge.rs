@@ -37,6 +37,8 @@ pub(super) struct After {
     rewritten: bool,
     took_sidecar: bool,
     removed: bool,
+    /// Whether all that they did to lines was to add some after those that they found.
+    only_added: bool,
     /// Whether they removed files that may not have been there.
     untold: bool,
     /// What the sidecar must say beyond lines.
@@ -63,6 +65,7 @@ impl After {
             rewritten: false,
             took_sidecar: false,
             removed: false,
+            only_added: true,
             untold: false,
             hidden: Vec::new(),
             changed: false,
@@ -175,6 +178,11 @@ impl After {
                 .zip(left[0].as_ref())
                 .is_some_and(|(f, l)| f.starts_with(l));
         self.untold |= cut;
+        let goes_on = match (&found[0], &left[0]) {
+            (Some(found), Some(left)) => left.starts_with(found),
+            (found, _) => found.is_none(),
+        };
+        self.only_added &= goes_on && !cleared && !unhidden && self.dropped.is_empty();
         self.untold |= self.may_lack_files && (removed || unhidden);
         // Nor had the file a line before: what they wrote may as well be added to none.
         let has_ours = !self.known.ever.is_disjoint(&texts_in(left[0].as_ref()));
@@ -339,7 +347,9 @@ fn lines(disk: &MemoryStorage, after: &After, history: &[String]) -> Result<(), 
     let must = after.known.must.iter().chain(&after.added);
     let mut must =
         must.filter(|text| !after.dropped.contains(*text) && !after.free.contains(*text));
-    if let Some(lost) = must.find(|text| !there(text)) {
+    let only_added = after.only_added && !after.untold;
+    let is_right = |text: &&String| shown.contains(*text) || !only_added && kept.contains(*text);
+    if let Some(lost) = must.find(|text| !is_right(text)) {
         return Err(format!("lost {lost}"));
     }
     if let Some(lost) = after.taken.iter().find(|text| !there(text)) {

@@ -16,7 +16,7 @@
 //! | an empty file, and a sidecar of theirs that counts none | none | cleared |
 //! | a part of ours, and a sidecar of theirs that shows just that, as none of ours did | theirs | rewritten |
 //! | no file, where one must be | none: the session is deleted | removed |
-//! | a link, a directory or a file that may not be opened, where one must be | what is there stays, and the session answers with that error; ours is a backup | barred |
+//! | a link, a directory or a file that may not be opened, where one must be | what is there stays, and the session answers with that error; ours are a backup | barred |
 //! | as a crash may leave ours | ours | nothing |
 //!
 //! Lines that either side hid are hidden. Where lines are theirs alone, ours become a
@@ -72,6 +72,8 @@ pub(crate) struct Barred {
     pub(crate) finding: String,
     /// What the journal holds of it.
     pub(crate) conflict: Option<Conflict>,
+    /// The sidecar, if there is anything to be said in one.
+    pub(crate) meta: Option<SessionMeta>,
     kind: io::ErrorKind,
     why: String,
 }

@@ -250,9 +250,9 @@ fn what_stands_in_a_files_place_after_a_crash_stays_and_what_the_journal_held_is
         let chats = store.handle();
         let in_file = texts(&chats, "a");
         assert!(in_file.len() >= 2 && numbers(0..4).starts_with(&in_file));
+        assert_eq!(chats.summary("a").wait().unwrap(), "new", "{what}");
         chats.restore_backup("a", 1).wait().unwrap();
         assert_eq!(texts(&chats, "a"), numbers(2..4), "{what}");
-        assert_eq!(chats.summary("a").wait().unwrap(), "new", "{what}");
         store.close().unwrap();
     }
 }

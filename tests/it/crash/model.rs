@@ -91,7 +91,8 @@ pub(crate) fn edit(
         let seen = handle.snapshot(&key).await?;
         let page = seen.before(seen.end(), newer + 1).await?;
         if page.messages.len() <= newer {
-            return Ok(());
+            // Done to nothing, it is not done to what turns up later.
+            return Err(Error::SessionNotFound { key });
         }
         let edited = match message {
             Some(message) => handle.edit(&key, page.start, message).await,

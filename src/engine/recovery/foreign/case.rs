@@ -241,13 +241,18 @@ impl Case<'_> {
     }
 
     /// What is in the file's place cannot be read, and the journal does not hold all that
-    /// was there: it stays, and what the journal holds becomes a backup.
+    /// was there: it stays, and what the journal holds becomes a backup. The sidecar says how
+    /// much is hidden: of a file that is put back nothing shows that was truncated.
     pub(super) fn barred(self, (kind, why): (io::ErrorKind, String)) -> io::Result<Judged> {
         let key = self.our_meta().map(|meta| meta.key).unwrap_or_default();
         let path = &self.path;
+        let mut fields = self.merged();
+        let contested = !fields.contested.is_empty();
+        fields.meta.count = self.on_disk.meta().map_or(0, |meta| meta.count);
         Ok(Judged::Barred(Box::new(Barred {
             finding: format!("session {key:?}: {path} cannot be opened: {why}; it stays there"),
-            conflict: self.conflict(None, false)?,
+            conflict: self.conflict(None, contested)?,
+            meta: self.our_meta().map(|_| fields.meta),
             kind,
             why,
         })))

@@ -94,6 +94,10 @@ impl Redo<'_> {
         if let Some(conflict) = &barred.conflict {
             told.push(self.keep_ours(planned, stem, conflict, adopted)?);
         }
+        if let Some(meta) = &barred.meta {
+            let scratch = self.scratch_with(&Bytes::of(session_file::encode_sidecar(meta)))?;
+            self.renames.push((scratch, self.sidecar_path(stem)));
+        }
         self.tell(&told, false);
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::Durability;
-use crate::disk::files::{is_impostor, is_taken, kind_of, once};
+use crate::disk::files::{is_impostor, is_taken, once};
 use crate::disk::journal::record::Record;
 use crate::disk::session_file;
 use crate::engine::feed::ChangeKind;
@@ -161,12 +161,13 @@ impl Session {
     }
 }
 
-/// Whether it is said of the session that it took messages once.
+/// Whether it may be said of the session that it took messages once: left there, it would be
+/// said of the next session of that name.
 fn has_taken(stem: &str, turn: &Turn<'_>) -> bool {
     let shared = turn.shared;
     let storage = &*shared.storage;
     let mut paths = once::paths(&shared.once, stem).into_iter();
-    paths.any(|path| kind_of(storage, &path).is_some())
+    paths.any(|path| !matches!(storage.info(&path), Err(e) if e.kind() == ErrorKind::NotFound))
         // Behind a link, the files are somebody's.
         && !is_impostor(storage, &shared.once, FileKind::Directory)
 }

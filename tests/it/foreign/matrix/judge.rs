@@ -178,10 +178,11 @@ impl After {
                 .zip(left[0].as_ref())
                 .is_some_and(|(f, l)| f.starts_with(l));
         self.untold |= cut;
+        // An empty file may be one that they emptied and added to.
         let goes_on = match (&found[0], &left[0]) {
-            (Some(found), Some(left)) => left.starts_with(found),
+            (Some(found), Some(left)) => !found.is_empty() && left.starts_with(found),
             (found, _) => found.is_none(),
-        };
+        } && !deed.rewrites;
         self.only_added &= goes_on && !cleared && !unhidden && self.dropped.is_empty();
         self.untold |= self.may_lack_files && (removed || unhidden);
         // Nor had the file a line before: what they wrote may as well be added to none.

@@ -86,7 +86,7 @@ impl Transaction<'_> {
 
     /// Moves the lines behind a place. By way of places before all others: the server looks at
     /// each row whether another one has its place.
-    async fn shift(&self, (id, at): (i64, i64), by: i64) -> Tried<()> {
+    pub(super) async fn shift(&self, (id, at): (i64, i64), by: i64) -> Tried<()> {
         if by == 0 {
             return Ok(());
         }

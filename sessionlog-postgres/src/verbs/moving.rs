@@ -176,12 +176,31 @@ impl Transaction<'_> {
         let controls = self.controls(own.id).await?;
         let hidden = controls.into_iter();
         let hidden = hidden.filter(|(at, _)| *at < own.start_at.cast_unsigned());
+        // Nobody goes back to a checkpoint of the older session, whose ids the other's lines use
+        // too. Its line, which says so, is longer: what stands behind it comes later.
+        let mut lost = Vec::new();
+        let mut grown = 0;
+        for (at, line) in self.controls(older.id).await? {
+            let (at, was) = (at.cast_signed(), crate::read::number(line.len()) + 1);
+            let line = NewLine::read(kit::lost_checkpoint_line(&line));
+            if line.kind != CHECKPOINT {
+                continue;
+            }
+            if at < older.start_at {
+                self.put((own.id, at), line);
+                continue;
+            }
+            let (at, by) = (at + own.start_at, line.len() - was);
+            lost.push((at, by));
+            self.put((own.id, at + grown), line);
+            grown += by;
+        }
         // What it says of the conversation holds, not what the older one said.
         let carried = carried(hidden.collect(), own.start_at);
         let mut end = older.end_at + own.start_at;
         let added = crate::read::number(carried.len());
         for line in carried {
-            let at = end;
+            let at = end + grown;
             end += line.len();
             self.put((own.id, at), line);
         }
@@ -195,17 +214,10 @@ impl Transaction<'_> {
         connection.execute(&sql.make_room, &room).await?;
         connection.execute(&sql.turn_back, &room[..1]).await?;
         self.move_lines(older, own.id, own.start_at, false).await?;
-        // Nobody goes back to a checkpoint of the older session, whose ids the other's lines use
-        // too.
-        for (at, line) in self.controls(older.id).await? {
-            let line = NewLine::read(kit::lost_checkpoint_line(&line));
-            if line.kind == CHECKPOINT {
-                let at = at.cast_signed();
-                let is_hidden = at < older.start_at;
-                let at = at + if is_hidden { 0 } else { own.start_at };
-                self.put((own.id, at), line);
-            }
+        for &(at, by) in lost.iter().rev() {
+            self.shift((own.id, at), by).await?;
         }
+        let end = end + grown;
         let session = self.session(&own.key);
         session.start_at = older.start_at + own.start_at;
         session.end_at = end + own.end_at - own.start_at;

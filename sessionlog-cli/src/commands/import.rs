@@ -103,6 +103,9 @@ impl From<Shape> for Format {
     }
 }
 
+/// The most bytes of one conversation: all that one command may write.
+const LONGEST: usize = 1 << 30;
+
 /// The name of a shape for people, and the beginning of keys of what is of it.
 fn named(format: Format) -> (&'static str, &'static str) {
     match format {
@@ -132,17 +135,22 @@ impl Import {
             return migrate::tell(&report);
         }
         let format = self.format.map(Format::from);
+        // Nobody else writes whom a long conversation could hold up.
+        let options = StoreOptions::new().max_batch_bytes(LONGEST);
         if is_tree {
-            let store = self.dir.create_with(self.writing, StoreOptions::new())?;
+            let store = self.dir.create_with(self.writing, options)?;
             let outcome = tree::import(&self.source, self.to.as_deref(), format, &store.handle());
             store.close()?;
             return outcome;
         }
         let found = read(&self.source, format)?;
         let key = self.key(&found)?;
-        let store = self.dir.create_with(self.writing, StoreOptions::new())?;
+        let store = self.dir.create_with(self.writing, options)?;
         let chats = store.handle();
-        let done = take_in(&self.source, &found, &key, &chats);
+        let taken = found.conversations(&key).into_iter();
+        let done: sessionlog::Result<usize> = taken
+            .map(|(key, transcript)| take_in(&self.source, transcript, &key, &chats))
+            .sum();
         let own = chats.resolve_session_key(&key).wait();
         store.close()?;
         let messages = done?;
@@ -187,6 +195,17 @@ struct Found {
 }
 
 impl Found {
+    /// Its conversations, each with the key of the session that it goes to, if the first
+    /// goes to this one.
+    fn conversations(&self, key: &str) -> Vec<(String, &Transcript)> {
+        let branches = self.transcript.branches.iter().map(|branch| {
+            let id = branch.id.as_deref().unwrap_or_default();
+            (format!("{key}:agent:{id}"), branch)
+        });
+        let first = std::iter::once((key.to_owned(), &self.transcript));
+        first.chain(branches).collect()
+    }
+
     /// Everything that is not in the messages as it was.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
@@ -203,9 +222,13 @@ impl Found {
     }
 }
 
-/// Takes a conversation in, with those beside it; how many messages that is.
-fn take_in(source: &Path, found: &Found, key: &str, chats: &StoreHandle) -> Result<usize> {
-    let transcript = &found.transcript;
+/// Takes a conversation of a file in; how many messages that is.
+fn take_in(
+    source: &Path,
+    transcript: &Transcript,
+    key: &str,
+    chats: &StoreHandle,
+) -> sessionlog::Result<usize> {
     if transcript.format == Format::KimiCli && source != Path::new("-") {
         let report = sessionlog::import_kimi(source, key, chats)?;
         if report.unread > 0 {
@@ -216,15 +239,8 @@ fn take_in(source: &Path, found: &Found, key: &str, chats: &StoreHandle) -> Resu
         }
         return Ok(report.messages);
     }
-    let mut messages = transcript.messages.len();
     chats.import_transcript(key, transcript.clone()).wait()?;
-    for branch in &transcript.branches {
-        let id = branch.id.as_deref().unwrap_or_default();
-        let key = format!("{key}:agent:{id}");
-        messages += branch.messages.len();
-        chats.import_transcript(&key, branch.clone()).wait()?;
-    }
-    Ok(messages)
+    Ok(transcript.messages.len())
 }
 
 fn read(source: &Path, format: Option<Format>) -> Result<Found> {

@@ -380,6 +380,112 @@ fn a_tree_of_transcripts_is_imported_and_what_is_not_known_is_named() {
     );
 }
 
+fn claude_line(session: &str, agent: &str, text: &str) -> String {
+    let (side, agent) = match agent {
+        "" => ("false", String::new()),
+        agent => ("true", format!(r#""agentId":"{agent}","#)),
+    };
+    format!(
+        r#"{{"type":"user","uuid":"{session}{text}","sessionId":"{session}","isSidechain":{side},{agent}"timestamp":"2024-03-01T09:00:00Z","message":{{"role":"user","content":"{text}"}}}}"#
+    ) + "\n"
+}
+
+fn keys(dir: &std::path::Path) -> Vec<String> {
+    let listed = run("ls", dir, &["--keys", "--all"]).exits(0);
+    let mut keys: Vec<_> = listed.lines().map(String::from).collect();
+    keys.sort();
+    keys
+}
+
+#[test]
+fn a_session_of_claude_code_and_its_agents_files_are_sessions_of_their_own() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let tree = fixture.beside("projects");
+    let agents = tree.join("p/s1/subagents");
+    fs::create_dir_all(&agents).unwrap();
+    fs::write(tree.join("p/s1.jsonl"), claude_line("s1", "", "main")).unwrap();
+    for agent in ["a1", "a2"] {
+        let path = agents.join(format!("agent-{agent}.jsonl"));
+        fs::write(path, claude_line("s1", agent, agent)).unwrap();
+    }
+    let told = run("import", &dir, &[tree.to_str().unwrap()]).exits(0);
+    assert!(told.contains("3 files, 3 messages imported"), "{told}");
+    let all = [
+        "claude-code:s1",
+        "claude-code:s1:agent:a1",
+        "claude-code:s1:agent:a2",
+    ];
+    assert_eq!(keys(&dir), all);
+    for (key, text) in all.iter().zip(["main", "a1", "a2"]) {
+        assert!(run("show", &dir, &[key]).exits(0).contains(text), "{key}");
+    }
+}
+
+#[test]
+fn one_conversation_that_the_store_refuses_does_not_end_the_import_of_a_tree() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let tree = fixture.beside("tree");
+    fs::create_dir(&tree).unwrap();
+    let message = |text: &str| format!("[{{\"role\":\"user\",\"content\":\"{text}\"}}]");
+    fs::write(tree.join("a.json"), message(&"x".repeat(17 << 20))).unwrap();
+    fs::write(tree.join("b.json"), message("after it")).unwrap();
+    // More than a batch may be by default: imports may be longer.
+    let long = format!(
+        "{{\"role\":\"user\",\"content\":\"{}\"}}\n",
+        "y".repeat(14 << 20)
+    );
+    fs::write(tree.join("c.jsonl"), long.repeat(5)).unwrap();
+    let told = run("import", &dir, &[tree.to_str().unwrap()]).exits(1);
+    assert!(
+        told.contains("a.json: left as it is") && told.contains("over the limit"),
+        "{told}"
+    );
+    assert_eq!(keys(&dir), ["jsonl:c", "openai:b"]);
+}
+
+#[test]
+fn the_next_import_of_a_tree_completes_what_one_that_was_cut_short_began() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let tree = fixture.beside("tree");
+    fs::create_dir(&tree).unwrap();
+    let (main, side) = (
+        claude_line("s1", "", "main"),
+        claude_line("s1", "a1", "aside"),
+    );
+    let file = tree.join("s1.jsonl");
+    fs::write(&file, &main).unwrap();
+    let tree = tree.to_str().unwrap();
+    run("import", &dir, &[tree]).exits(0);
+    fs::write(&file, main + &side).unwrap();
+    let told = run("import", &dir, &[tree]).exits(1);
+    assert!(
+        told.contains("1 message imported") && told.contains("claude-code:s1 has messages already"),
+        "{told}"
+    );
+    assert_eq!(keys(&dir), ["claude-code:s1", "claude-code:s1:agent:a1"]);
+    let shown = json(&run("show", &dir, &["claude-code:s1", "--json"]).exits(0));
+    assert_eq!(shown.len(), 1);
+}
+
+#[test]
+fn sessions_of_different_channels_stay_apart_below_a_prefix() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let tree = fixture.beside("tree");
+    fs::create_dir(&tree).unwrap();
+    for channel in ["telegram", "slack"] {
+        let session =
+            format!(r#"{{"key":"{channel}:1","messages":[{{"role":"user","content":"hi"}}]}}"#);
+        fs::write(tree.join(format!("{channel}.json")), session).unwrap();
+    }
+    fs::write(tree.join("s1.jsonl"), claude_line("s1", "", "main")).unwrap();
+    run("import", &dir, &[tree.to_str().unwrap(), "--to", "X"]).exits(0);
+    assert_eq!(keys(&dir), ["X:s1", "X:slack:1", "X:telegram:1"]);
+}
+
 #[test]
 fn a_benchmark_leaves_nothing_behind() {
     let fixture = Fixture::new();

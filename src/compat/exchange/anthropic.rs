@@ -17,54 +17,92 @@ const CACHED: usize = 4;
 /// The object with `system` and `messages`.
 pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     let mut system = Vec::new();
-    let mut sides: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut sides: Vec<Side> = Vec::new();
     for turn in turns {
         if !turn.goes(export) {
             continue;
         }
-        turn.leave_name(export);
+        turn.leave_fields(export);
         if turn.role == Role::System {
             system.extend(texts_only(turn, export));
             continue;
         }
-        let side = if turn.role == Role::Model {
+        let role = if turn.role == Role::Model {
             "assistant"
         } else {
             "user"
         };
         let blocks = blocks(turn, export);
         match sides.last_mut() {
-            Some((last, all)) if *last == side => all.extend(blocks),
             _ if blocks.is_empty() => {}
-            _ => sides.push((side, blocks)),
+            Some(last) if last.role == role => {
+                last.blocks.extend(blocks);
+                last.at = turn.at;
+            }
+            _ => sides.push(Side {
+                at: turn.at,
+                role,
+                blocks,
+            }),
         }
     }
     // Whatever of the user's came to nothing: the assistant is never first.
-    if sides.first().is_some_and(|(side, _)| *side == "assistant") {
+    if let Some(first) = sides.first().filter(|side| side.role == "assistant") {
         let block = json!({"type": "text", "text": opening::PLACEHOLDER});
-        sides.insert(0, ("user", vec![block]));
+        let placeholder = Side {
+            at: first.at,
+            role: "user",
+            blocks: vec![block],
+        };
+        sides.insert(0, placeholder);
     }
-    for (side, content) in &mut sides {
-        // Results are first in a turn, calls last: the API refuses others.
-        content.sort_by_key(|block| match block["type"].as_str() {
-            Some("tool_result") => 0,
-            Some("tool_use") if *side == "assistant" => 2,
-            _ => 1,
-        });
+    for side in &mut sides {
+        side.settle(export);
     }
-    if let Some(("assistant", content)) = sides.last_mut() {
-        end_without_space(content);
+    if let Some(last) = sides.last_mut().filter(|side| side.role == "assistant") {
+        end_without_space(&mut last.blocks);
     }
-    let hints = system
-        .iter_mut()
-        .chain(sides.iter_mut().flat_map(|(_, content)| content));
-    few_hints(hints, export);
+    let blocks = sides.iter_mut().flat_map(|side| &mut side.blocks);
+    few_hints(system.iter_mut().chain(blocks), export);
     let mut object = Map::new();
     put(&mut object, "system", prompt(system));
     let messages = sides.into_iter();
-    let messages = messages.map(|(role, content)| json!({"role": role, "content": content}));
+    let messages = messages.map(|side| json!({"role": side.role, "content": side.blocks}));
     object.insert("messages".into(), messages.collect());
     object.into()
+}
+
+/// What one side says until the other speaks.
+struct Side {
+    /// The place of its last message.
+    at: usize,
+    role: &'static str,
+    blocks: Vec<Value>,
+}
+
+impl Side {
+    /// Results are first in a turn, calls last, and no thinking is: the API refuses others.
+    fn settle(&mut self, export: &mut Export) {
+        let is_assistant = self.role == "assistant";
+        self.blocks.sort_by_key(|block| match kind(block) {
+            "tool_result" => 0,
+            "tool_use" if is_assistant => 2,
+            _ => 1,
+        });
+        // A message of thinking alone does not go, so that something stays.
+        let is_thought = |block: &Value| matches!(kind(block), "thinking" | "redacted_thinking");
+        while self.blocks.len() > 1 && self.blocks.last().is_some_and(is_thought) {
+            self.blocks.pop();
+            export.leave_out(
+                self.at,
+                "reasoning that nothing follows: the provider refuses it",
+            );
+        }
+    }
+}
+
+fn kind(block: &Value) -> &str {
+    block["type"].as_str().unwrap_or_default()
 }
 
 /// The blocks of a system prompt as one text, unless they say more than that.
@@ -95,14 +133,25 @@ fn end_without_space(content: &mut [Value]) {
 
 /// The last hints count most: they cover the most.
 fn few_hints<'a>(blocks: impl DoubleEndedIterator<Item = &'a mut Value>, export: &mut Export) {
-    let hinted = blocks
-        .rev()
-        .filter(|block| !block["cache_control"].is_null());
-    for block in hinted.skip(CACHED) {
-        if let Some(block) = block.as_object_mut() {
+    let mut free = CACHED;
+    for block in blocks.rev() {
+        take_hints(block, &mut free, export);
+    }
+}
+
+/// The hint of a block comes after those of the blocks in it.
+fn take_hints(block: &mut Value, free: &mut usize, export: &mut Export) {
+    if !block["cache_control"].is_null() {
+        if *free > 0 {
+            *free -= 1;
+        } else if let Some(block) = block.as_object_mut() {
             block.remove("cache_control");
             export.leave_out(None, "a hint for the cache: the provider takes four");
         }
+    }
+    let inner = block.get_mut("content").and_then(Value::as_array_mut);
+    for block in inner.into_iter().flatten().rev() {
+        take_hints(block, free, export);
     }
 }
 
@@ -227,7 +276,8 @@ fn medium(part: &Part<'_>) -> Option<Value> {
     let address = part.text();
     let is_image = part.kind() == PartKind::Image;
     let is_own = matches!(raw["type"].as_str(), Some("image" | "document"));
-    let is_taken = !is_image || part::media_type(address).is_none_or(is_picture);
+    let is_misnamed = raw["source"]["media_type"] == "image/jpg";
+    let is_taken = !is_misnamed && (!is_image || part::media_type(address).is_none_or(is_picture));
     if is_own && is_taken && raw["source"].is_object() {
         return Some(raw.clone());
     }

@@ -166,6 +166,14 @@ impl Export {
         counts
     }
 
+    /// Says that the session's title is not there, if it has one.
+    pub(crate) fn without_title(mut self, title: &str) -> Self {
+        if !title.is_empty() {
+            self.leave_out(None, "the title: the shape has no place for it");
+        }
+        self
+    }
+
     pub(super) fn leave_out(&mut self, message: impl Into<Option<usize>>, what: impl Into<String>) {
         self.left_out.push(LeftOut {
             message: message.into(),

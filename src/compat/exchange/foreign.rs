@@ -35,7 +35,7 @@ impl Transcript {
         let mut transcript = Self::new(format);
         match format {
             Format::OpenAiResponses => {
-                transcript.messages = responses::read(&whole_or_lines(&text)?)?;
+                transcript.take_items(responses::read(&whole_or_lines(&text)?)?);
             }
             Format::ClaudeCode => claude_code::read(&text, &mut transcript)?,
             Format::Codex => codex::read(&text, &mut transcript)?,
@@ -55,6 +55,7 @@ impl Transcript {
         let session = session_file::decode_legacy(text.as_bytes()).map_err(invalid)?;
         let set = |time: String| clock::parse(&time).is_some().then_some(time);
         self.id = Some(session.key).filter(|key| !key.is_empty());
+        self.title = Some(session.tags.title).filter(|title| !title.is_empty());
         self.messages = session.messages;
         self.summary = session.summary;
         (self.created, self.updated) = (set(session.created), set(session.updated));

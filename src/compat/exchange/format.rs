@@ -14,7 +14,8 @@ pub enum Format {
     /// they have, and control records, the last hidden ones that still count included. The
     /// import leaves control records out, and refuses lines that are no messages.
     Jsonl,
-    /// A transcript for people, with a heading for each message. It cannot be imported.
+    /// A transcript for people: the title, and the messages, each with a heading. It cannot be
+    /// imported.
     Markdown,
     /// The `messages` of OpenAI's chat completions, as a JSON array: system prompt and summary
     /// first. What tools show is sent as the user's.

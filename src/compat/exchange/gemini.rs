@@ -22,7 +22,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
         if !turn.goes(export) {
             continue;
         }
-        turn.leave_name(export);
+        turn.leave_fields(export);
         match turn.role {
             Role::System => system.extend(said(turn, export)),
             Role::Model => {
@@ -199,7 +199,7 @@ fn result(turn: &Turn<'_>, contents: &mut Vec<Content>, export: &mut Export) -> 
 fn medium(part: &Part<'_>) -> Option<Value> {
     let address = part.text();
     if let Some((kind, data)) = part::data(address) {
-        return Some(json!({"inlineData": {"mimeType": kind, "data": data}}));
+        return is_taken(kind).then(|| json!({"inlineData": {"mimeType": kind, "data": data}}));
     }
     let is_link = ["https://", "gs://"].iter().any(|s| address.starts_with(s));
     let known = part.raw["mime_type"].as_str();
@@ -210,7 +210,19 @@ fn medium(part: &Part<'_>) -> Option<Value> {
         (_, "application/octet-stream", PartKind::Video) => "video/mp4",
         (_, guessed, _) => guessed,
     };
-    is_link.then(|| json!({"fileData": {"fileUri": address, "mimeType": guessed}}))
+    let guessed = if guessed == "image/jpg" {
+        "image/jpeg"
+    } else {
+        guessed
+    };
+    (is_link && is_taken(guessed))
+        .then(|| json!({"fileData": {"fileUri": address, "mimeType": guessed}}))
+}
+
+/// Whether a medium is no picture, or one of a type that the API takes.
+fn is_taken(media_type: &str) -> bool {
+    let picture = media_type.strip_prefix("image/");
+    picture.is_none_or(|kind| matches!(kind, "png" | "jpeg" | "webp" | "heic" | "heif"))
 }
 
 /// The messages of `contents`, alone or in what is sent.
@@ -257,7 +269,7 @@ pub(super) fn read_content(content: &Value) -> Result<Vec<Message>> {
         if let Some(call) = either("functionCall", "function_call") {
             calls.push(read_call(&call, signature.as_ref()));
         } else if let Some(result) = either("functionResponse", "function_response") {
-            results.push(read_result(&result)?);
+            results.push(read_result(&result, &[])?);
         } else if part["thought"] == true {
             thoughts.push_str(part["text"].as_str().unwrap_or_default());
         } else if let Some(text) = part["text"].as_str() {
@@ -313,8 +325,9 @@ fn read_call(call: &Value, signature: Option<&Value>) -> Value {
     read
 }
 
-/// A result as a text: of an object with more than `output` or `error` its JSON.
-pub(super) fn read_result(result: &Value) -> Result<Message> {
+/// A result: its text, of an object with more than `output` or `error` its JSON, and what it
+/// shows, within it or in parts `beside` it.
+pub(super) fn read_result(result: &Value, beside: &[&Value]) -> Result<Message> {
     let response = &result["response"];
     let only = |key: &str| {
         let object = response.as_object().filter(|object| object.len() == 1)?;
@@ -325,15 +338,36 @@ pub(super) fn read_result(result: &Value) -> Result<Message> {
         _ if response.is_null() => String::new(),
         _ => response.to_string(),
     };
+    let mut parts = Vec::new();
+    if !text.is_empty() {
+        parts.push(json!({"type": "text", "text": text}));
+    }
+    let within = result["parts"].as_array().into_iter().flatten();
+    for part in within.chain(beside.iter().copied()) {
+        parts.extend(read_shown(part)?);
+    }
     let mut message = json!({
         "role": "tool",
-        "content": text,
+        "content": anthropic::joined(parts.into()),
         "tool_call_id": result["id"].as_str().unwrap_or_default(),
     });
     if only("error").is_some() {
         message["is_error"] = true.into();
     }
     lenient::value(&message)
+}
+
+/// A text or a medium of a tool's result.
+fn read_shown(part: &Value) -> Result<Option<Value>> {
+    let either = |camel: &str, snake: &str| part.get(camel).or_else(|| part.get(snake));
+    if let Some(data) = either("inlineData", "inline_data") {
+        return read_data(data).map(Some);
+    }
+    if let Some(file) = either("fileData", "file_data") {
+        return read_file(file).map(Some);
+    }
+    let text = part["text"].as_str();
+    Ok(text.map(|text| json!({"type": "text", "text": text})))
 }
 
 fn read_data(data: &Value) -> Result<Value> {

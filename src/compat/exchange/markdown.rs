@@ -2,17 +2,28 @@
 
 use std::fmt::Write as _;
 
-use crate::Message;
+use super::export::Export;
+use super::part::{Part, PartKind};
+use crate::{Message, ToolCall};
 
-pub(super) fn write(messages: &[Message]) -> String {
-    let mut text = String::new();
-    for message in messages {
-        add(&mut text, message);
+/// The messages of the session, after those that are none of its history.
+pub(super) fn write(title: &str, first: &[Message], messages: &[Message]) -> Export {
+    let mut export = Export::default();
+    let title: Vec<&str> = title.split_whitespace().collect();
+    if !title.is_empty() {
+        export.text = format!("# {}\n", title.join(" "));
     }
-    text
+    for message in first {
+        add(None, message, &mut export);
+    }
+    for (at, message) in messages.iter().enumerate() {
+        add(Some(at), message, &mut export);
+    }
+    export
 }
 
-fn add(text: &mut String, message: &Message) {
+fn add(at: Option<usize>, message: &Message, export: &mut Export) {
+    let text = &mut export.text;
     if !text.is_empty() {
         text.push('\n');
     }
@@ -29,11 +40,15 @@ fn add(text: &mut String, message: &Message) {
     if !said.is_empty() {
         let _ = writeln!(text, "\n{}", quoted(&said));
     }
+    let parts = message.own_parts();
+    // Media and attachments have lines of their own.
+    let listed = message.media().len() + message.attachments().len();
+    for part in &parts[..parts.len() - listed] {
+        add_part(at, part, export);
+    }
+    let text = &mut export.text;
     for call in message.tool_calls() {
-        let function = call.function.clone().unwrap_or_default();
-        let _ = writeln!(text, "\nCalls `{}` (`{}`):", function.name, call.id);
-        let fence = fence(&function.arguments);
-        let _ = writeln!(text, "\n{fence}json\n{}\n{fence}", function.arguments);
+        add_call(call, text);
     }
     for reference in message.media() {
         let _ = writeln!(text, "\nMedia: `{reference}`");
@@ -44,6 +59,42 @@ fn add(text: &mut String, message: &Message) {
         let name = name.map_or("", String::as_str);
         let _ = writeln!(text, "\nAttachment: `{name}`");
     }
+}
+
+/// A part of a content that is no text.
+fn add_part(at: Option<usize>, part: &Part<'_>, export: &mut Export) {
+    match part.kind() {
+        PartKind::Text => {}
+        PartKind::Reasoning => {
+            export.leave_out(at, "reasoning: the transcript is of what was said")
+        }
+        PartKind::Refusal => {
+            let _ = writeln!(export.text, "\nRefuses:\n\n{}", quoted(part.text()));
+        }
+        PartKind::Image | PartKind::Audio | PartKind::Video | PartKind::File => {
+            if part.text().starts_with("data:") {
+                export.leave_out(at, "data of a medium: a note stands for it");
+            }
+            let _ = writeln!(export.text, "\n{}", quoted(&part.note()));
+        }
+        _ => {
+            let fence = fence(part.text());
+            let _ = writeln!(export.text, "\n{fence}json\n{}\n{fence}", part.text());
+        }
+    }
+}
+
+fn add_call(call: &ToolCall, text: &mut String) {
+    let (name, input, kind) = match &call.function {
+        Some(function) => (function.name.clone(), function.arguments.clone(), "json"),
+        None => match call.custom() {
+            Some((name, input)) => (name, input, ""),
+            None => Default::default(),
+        },
+    };
+    let _ = writeln!(text, "\nCalls `{name}` (`{}`):", call.id);
+    let fence = fence(&input);
+    let _ = writeln!(text, "\n{fence}{kind}\n{input}\n{fence}");
 }
 
 /// A quotation ends with its lines, whatever headings or open fences are said in it.

@@ -19,9 +19,10 @@
 //! | custom calls | `custom` | `custom_tool_call` | a call with `input` | a call with `input` |
 //! | blank texts | taken; left out here | the same | refused | refused |
 //! | white space at the end | taken | taken | refused in the assistant's last message | taken |
-//! | pictures | PNG, JPEG, GIF, WebP; the user's | the same; tools', too | the same; tools', too | the user's |
-//! | sounds | WAV, MP3; the user's | no | no | the user's |
-//! | reasoning | no | with `encrypted_content`, before its item | signed or redacted | no; calls have a signature |
+//! | pictures | PNG, JPEG, GIF, WebP; the user's | the same; tools', too | the same; tools', too | PNG, JPEG, WebP, HEIC, HEIF; the user's |
+//! | sounds | WAV, MP3; the user's; its own by id | no | no | the user's |
+//! | reasoning | no | with `encrypted_content`, before its item, each id once | signed or redacted, not last | no; calls have a signature |
+//! | refusals | alone in a content, or as `refusal` | parts | texts | texts |
 //! | `is_error` | no | no | yes | `error` for `output` |
 //! | `cache_control` | no | no | four | no |
 //!
@@ -92,6 +93,7 @@ pub fn export(
     }
     let mut head = Head {
         summary,
+        title: "",
         prompt: None,
     };
     let mut messages = Vec::new();
@@ -109,6 +111,8 @@ pub fn export(
 pub(crate) struct Head<'a> {
     pub(crate) prompt: Option<String>,
     pub(crate) summary: &'a str,
+    /// The session's title; empty if it has none.
+    pub(crate) title: &'a str,
 }
 
 /// The messages in a shape other than their own.
@@ -121,12 +125,11 @@ pub(crate) fn write(
     options: ExportOptions,
 ) -> Result<Export> {
     options.check()?;
-    let mut export = Export::default();
     let first = first_messages(head);
     if options.format == Format::Markdown {
-        export.text = markdown::write(&[first, messages].concat());
-        return Ok(export);
+        return Ok(markdown::write(head.title, &first, &messages));
     }
+    let mut export = Export::default().without_title(head.title);
     if messages
         .iter()
         .any(|message| message.created_at().is_some())

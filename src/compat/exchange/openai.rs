@@ -55,19 +55,15 @@ fn message(turn: &Turn<'_>, shown: &mut Vec<Value>, export: &mut Export) -> Valu
         .iter()
         .filter_map(|part| write_part(turn, part, shown, export))
         .collect();
-    object.insert("content".into(), content(turn, parts));
+    let (parts, refusal) = without_refusals(parts);
+    let audio = turn.message.own_audio();
+    let audio = audio.filter(|audio| audio["id"].is_string());
+    object.insert("content".into(), content(turn, audio.is_some(), parts));
     if turn.role == Role::Model {
-        put(
-            &mut object,
-            "refusal",
-            turn.field("refusal").filter(Value::is_string),
-        );
-        let audio = turn.field("audio").filter(|audio| audio["id"].is_string());
-        put(
-            &mut object,
-            "audio",
-            audio.map(|audio| json!({"id": audio["id"]})),
-        );
+        let refusal = refusal.or_else(|| turn.field("refusal").filter(Value::is_string));
+        put(&mut object, "refusal", refusal);
+        let audio = audio.map(|audio| json!({"id": audio["id"]}));
+        put(&mut object, "audio", audio);
         if !turn.calls.is_empty() {
             object.insert("tool_calls".into(), turn.calls.iter().map(call).collect());
         }
@@ -75,10 +71,26 @@ fn message(turn: &Turn<'_>, shown: &mut Vec<Value>, export: &mut Export) -> Valu
     object.into()
 }
 
+/// A refusal is alone in a content. Beside texts it stands as a field of the message.
+fn without_refusals(parts: Vec<Value>) -> (Vec<Value>, Option<Value>) {
+    let is_refusal = |part: &Value| part["type"] == "refusal";
+    let (refusals, said): (Vec<Value>, Vec<Value>) = parts.into_iter().partition(is_refusal);
+    if refusals.is_empty() {
+        return (said, None);
+    }
+    let texts = refusals.iter().filter_map(|part| part["refusal"].as_str());
+    let refusal: Value = texts.collect::<Vec<_>>().join("\n").into();
+    if said.is_empty() {
+        let only = json!({"type": "refusal", "refusal": refusal});
+        return (vec![only], None);
+    }
+    (said, Some(refusal))
+}
+
 /// The content as a text, unless the parts say more than that.
-fn content(turn: &Turn<'_>, parts: Vec<Value>) -> Value {
+fn content(turn: &Turn<'_>, has_audio: bool, parts: Vec<Value>) -> Value {
     match &*parts {
-        [] if turn.calls.is_empty() => "".into(),
+        [] if turn.calls.is_empty() && !has_audio => "".into(),
         [] => Value::Null,
         [part] if part["type"] == "text" && turn.message.content_parts().is_none() => {
             part["text"].clone()
@@ -132,6 +144,8 @@ fn write_part(
             export.leave_out(turn.at, "reasoning: the shape has no place for it");
             None
         }
+        // It goes as `audio`.
+        PartKind::Audio if turn.role == Role::Model && part.raw["id"].is_string() => None,
         _ => {
             let medium = matches!(turn.role, Role::User | Role::Result)
                 .then(|| medium(part))
@@ -178,8 +192,10 @@ fn medium(part: &Part<'_>) -> Option<Value> {
         }
         (PartKind::File, data) => {
             let mut file = Map::new();
-            put(&mut file, "filename", part.filename().map(Value::from));
-            if data.is_some() {
+            let is_data = data.is_some();
+            let name = part.filename().or(is_data.then_some("file"));
+            put(&mut file, "filename", name.map(Value::from));
+            if is_data {
                 file.insert("file_data".into(), address.into());
             } else {
                 let id = part.raw["file"]["file_id"].as_str()?;

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
+use super::anthropic;
+use super::turn::is_models;
 use crate::{Attachment, Message, ToolCall};
 
 /// One thing that a message has for a model: a text, a picture, a tool call.
@@ -54,11 +56,13 @@ const LOW_DETAIL: usize = 85;
 
 impl<'a> Part<'a> {
     fn new(kind: PartKind, text: impl Into<Cow<'a, str>>, raw: Value) -> Self {
-        Self {
-            kind,
-            text: text.into(),
-            raw,
+        let mut text: Cow<'a, str> = text.into();
+        if kind == PartKind::Image
+            && let Some(rest) = text.strip_prefix("data:image/jpg;")
+        {
+            text = format!("data:image/jpeg;{rest}").into();
         }
+        Self { kind, text, raw }
     }
 
     /// Which kind of thing it is.
@@ -75,10 +79,11 @@ impl<'a> Part<'a> {
         &self.text
     }
 
-    /// How many tokens it may take. Texts, calls and reasoning: a quarter of the characters.
-    /// A picture: 1,600, the most that common models take, or 85 with `"detail": "low"`. A
-    /// sound: one for each 100 bytes; a film: 500; a file: 20, or four if it is text; at
-    /// least 1,600 each, and just that if only an address is known.
+    /// How many tokens it may take. Texts, calls and reasoning: a quarter of the characters, of
+    /// reasoning those of its text or of its encrypted form, whichever is longer. A picture:
+    /// 1,600, the most that common models take, or 85 with `"detail": "low"`. A sound: one for
+    /// each 100 bytes; a film: 500; a file: 20, or four if it is text; at least 1,600 each, and
+    /// just that if only an address is known.
     #[must_use]
     pub fn tokens(&self) -> usize {
         match self.kind {
@@ -90,14 +95,29 @@ impl<'a> Part<'a> {
                 let is_text = media_type(&self.text).is_some_and(|kind| kind.starts_with("text/"));
                 self.of_data(if is_text { 4 } else { FILE_BYTES })
             }
+            PartKind::Reasoning => self.text.chars().count().max(self.encrypted().len()) / 4,
             PartKind::Call => self.text.chars().count().div_ceil(4),
             _ => self.text.chars().count() / 4,
         }
     }
 
     fn of_data(&self, bytes: usize) -> usize {
-        let data = data(&self.text).map_or(0, |(_, data)| data.len() / 4 * 3);
-        (data / bytes).max(MEDIUM)
+        let size = match data(&self.text) {
+            Some((_, data)) => data.len() / 4 * 3,
+            None if media_type(&self.text).is_some() => self.text.len(),
+            None => 0,
+        };
+        (size / bytes).max(MEDIUM)
+    }
+
+    /// Reasoning in the form that only the provider reads.
+    fn encrypted(&self) -> &str {
+        let raw = &self.raw;
+        let forms = [&raw["data"], &raw["encrypted_content"], &raw["encrypted"]];
+        forms
+            .into_iter()
+            .find_map(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// Whether it is a picture, a sound, a film or a file.
@@ -124,7 +144,10 @@ impl<'a> Part<'a> {
     pub(super) fn note(&self) -> String {
         let what = match self.kind {
             PartKind::Image => "image",
-            PartKind::Audio => "audio",
+            PartKind::Audio => match self.raw["transcript"].as_str() {
+                Some(said) if !said.trim().is_empty() => return said.to_owned(),
+                _ => "audio",
+            },
             PartKind::Video => "video",
             PartKind::File => "file",
             _ => return self.text.clone().into_owned(),
@@ -161,16 +184,14 @@ impl Message {
     pub(super) fn own_parts(&self) -> Vec<Part<'_>> {
         let mut parts = Vec::new();
         let field = |name| self.unknown_field(name).and_then(value_of);
-        match field("thinking_blocks") {
-            Some(Value::Array(blocks)) => parts.extend(blocks.into_iter().filter_map(Part::read)),
-            _ if !self.reasoning().is_empty() => {
-                parts.push(Part::new(
-                    PartKind::Reasoning,
-                    self.reasoning(),
-                    Value::Null,
-                ));
+        for provider in ["thinking_blocks", "reasoning_items"] {
+            if let Some(Value::Array(blocks)) = field(provider) {
+                parts.extend(blocks.into_iter().filter_map(Part::read));
             }
-            _ => {}
+        }
+        if parts.is_empty() && !self.reasoning().is_empty() {
+            let thought = Part::new(PartKind::Reasoning, self.reasoning(), Value::Null);
+            parts.push(thought);
         }
         match self.content_parts() {
             Some(content) => {
@@ -189,6 +210,11 @@ impl Message {
         {
             parts.push(Part::new(PartKind::Refusal, refusal, Value::Null));
         }
+        let is_said = |part: &Part<'_>| part.kind == PartKind::Text && !part.text.trim().is_empty();
+        if let Some(audio) = self.own_audio().filter(|_| !parts.iter().any(is_said)) {
+            let id = audio["id"].as_str().unwrap_or_default().to_owned();
+            parts.push(Part::new(PartKind::Audio, id, audio));
+        }
         parts.extend(self.media().iter().map(|address| Part::of_address(address)));
         parts.extend(self.attachments().iter().map(Part::of_attachment));
         parts
@@ -203,11 +229,17 @@ impl Message {
         })
     }
 
+    /// What the model said aloud, as OpenAI has it: an object with its id or its transcript.
+    pub(super) fn own_audio(&self) -> Option<Value> {
+        let audio = self.unknown_field("audio").and_then(value_of)?;
+        let is_any = audio["id"].is_string() || audio["transcript"].is_string();
+        (is_any && is_models(self.role())).then_some(audio)
+    }
+
     /// Whether the model's reasoning is kept with it, in whichever shape.
     pub(super) fn has_reasoning(&self) -> bool {
         let mut parts = self.own_parts().into_iter();
-        self.unknown_field("reasoning_items").is_some()
-            || parts.any(|part| part.kind == PartKind::Reasoning)
+        parts.any(|part| part.kind == PartKind::Reasoning)
     }
 }
 
@@ -257,6 +289,10 @@ impl<'a> Part<'a> {
             "thinking" => (Reasoning, text(&raw["thinking"])),
             "redacted_thinking" => (Reasoning, Some(String::new())),
             "reasoning_text" => (Reasoning, text(&raw["text"])),
+            "reasoning" => (
+                Reasoning,
+                text(&raw["text"]).or_else(|| Some(thoughts(&raw))),
+            ),
             "image_url" => (
                 Image,
                 text(&raw["image_url"]["url"]).or_else(|| text(&raw["image_url"])),
@@ -291,6 +327,13 @@ impl<'a> Part<'a> {
             None => Part::new(Other, raw.to_string(), raw),
         })
     }
+}
+
+/// The texts of an item of reasoning of OpenAI's.
+pub(super) fn thoughts(item: &Value) -> String {
+    let lists = ["summary", "content"].map(|list| anthropic::texts(&item[list]));
+    let texts = lists.into_iter().filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// The address of what Anthropic calls a source.

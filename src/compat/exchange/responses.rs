@@ -1,5 +1,7 @@
 //! The items of OpenAI's responses API.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::export::Export;
@@ -14,13 +16,14 @@ use crate::error::Result;
 /// The list of items.
 pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     let mut items = Vec::new();
+    let mut thought = HashSet::new();
     for turn in turns {
         if !turn.goes(export) {
             continue;
         }
-        turn.leave_name(export);
+        turn.leave_fields(export);
         match turn.role {
-            Role::Model => write_model(turn, &mut items, export),
+            Role::Model => write_model(turn, &mut items, &mut thought, export),
             Role::Result => items.push(output(turn, export)),
             Role::System | Role::User => {
                 let role = match turn.message.role() {
@@ -38,37 +41,33 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
 /// Why reasoning does not go.
 const UNENCRYPTED: &str = "reasoning without the provider's encrypted content";
 
-/// Whether one of these items of reasoning has a text in its summary or content.
-fn is_in(items: &[Value], text: &str) -> bool {
-    let lists = items
-        .iter()
-        .flat_map(|item| [&item["summary"], &item["content"]]);
-    let mut parts = lists.filter_map(Value::as_array).flatten();
-    parts.any(|part| part["text"] == text)
+/// Reasoning that the API knows again: encrypted.
+fn is_encrypted(item: &Value) -> bool {
+    let encrypted = item["encrypted_content"].as_str();
+    encrypted.is_some_and(|content| !content.is_empty())
+        && item["id"].is_string()
+        && item["summary"].is_array()
 }
 
-/// Reasoning, then what was said, then calls: reasoning is refused without an item after it.
-fn write_model(turn: &Turn<'_>, items: &mut Vec<Value>, export: &mut Export) {
-    let kept = turn.field("reasoning_items");
-    let kept = kept
-        .as_ref()
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
-    for item in kept {
-        let is_known = item["encrypted_content"]
-            .as_str()
-            .is_some_and(|c| !c.is_empty());
-        if is_known && item["id"].is_string() && item["summary"].is_array() {
-            items.push(item.clone());
-        } else {
-            export.leave_out(turn.at, UNENCRYPTED);
-        }
-    }
+/// Reasoning, then what was said, then calls: reasoning is refused without an item after it,
+/// and with an id of those that were `thought` before.
+fn write_model(
+    turn: &Turn<'_>,
+    items: &mut Vec<Value>,
+    thought: &mut HashSet<String>,
+    export: &mut Export,
+) {
     let mut content = Vec::new();
     for part in &turn.parts {
         match part.kind() {
-            // What it is the readable half of goes with the encrypted one.
-            PartKind::Reasoning if is_in(kept, part.text()) => {}
+            PartKind::Reasoning if is_encrypted(&part.raw) => {
+                let id = part.raw["id"].as_str().unwrap_or_default();
+                if thought.insert(id.to_owned()) {
+                    items.push(part.raw.clone());
+                } else {
+                    export.leave_out(turn.at, "reasoning that was there already");
+                }
+            }
             PartKind::Reasoning => export.leave_out(turn.at, UNENCRYPTED),
             PartKind::Refusal => {
                 content.push(json!({"type": "refusal", "refusal": part.text()}));
@@ -198,8 +197,9 @@ fn medium(part: &Part<'_>) -> Option<Value> {
     }
 }
 
-/// The messages of items, alone or as the field `input`, `output` or `items`.
-pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
+/// The messages of items, alone or as the field `input`, `output` or `items`, and the types of
+/// the items that are none.
+pub(super) fn read(value: &Value) -> Result<(Vec<Message>, Vec<String>)> {
     let fields = ["input", "output", "items", "data"];
     let items = value
         .as_array()
@@ -214,7 +214,7 @@ pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
             .take(item, None)
             .map_err(|error| at_place("item", at, &error))?;
     }
-    Ok(reader.end().0)
+    reader.end()
 }
 
 /// Items on their way to messages: what the model thinks, says and calls in one go is one.
@@ -319,10 +319,12 @@ impl Reader {
     }
 
     /// The messages, and the types of the items that are none.
-    pub(crate) fn end(mut self) -> (Vec<Message>, Vec<String>) {
-        // Every part of it was read before.
-        let _ = self.close();
-        (self.messages, self.skipped)
+    ///
+    /// # Errors
+    /// `InvalidMessage`.
+    pub(crate) fn end(mut self) -> Result<(Vec<Message>, Vec<String>)> {
+        self.close()?;
+        Ok((self.messages, self.skipped))
     }
 
     fn close(&mut self) -> Result<()> {
@@ -337,9 +339,7 @@ impl Reader {
             message.insert("tool_calls".into(), model.calls.into());
         }
         if !model.reasoning.is_empty() {
-            let lists = ["summary", "content"];
-            let texts = model.reasoning.iter();
-            let texts = texts.flat_map(|item| lists.map(|list| anthropic::texts(&item[list])));
+            let texts = model.reasoning.iter().map(part::thoughts);
             let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
             message.insert("reasoning_content".into(), texts.join("\n").into());
             message.insert("reasoning_items".into(), model.reasoning.into());

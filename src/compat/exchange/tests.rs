@@ -12,6 +12,7 @@ fn write(messages: &[Message], format: Format) -> String {
     let head = Head {
         prompt: None,
         summary: "",
+        title: "",
     };
     super::write(&head, messages.to_vec(), ExportOptions::new(format))
         .unwrap()

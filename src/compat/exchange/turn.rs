@@ -205,15 +205,11 @@ fn turn<'a>(at: usize, message: &'a Message, ids: &mut Ids, export: &mut Export)
 }
 
 fn read_call(at: usize, call: &ToolCall, ids: &mut Ids, export: &mut Export) -> Call {
-    let custom = call.unknown_field("custom").and_then(value);
+    let custom = call.custom();
+    let is_custom = custom.is_some();
     let function = call.function.clone().unwrap_or_default();
-    let (name, input) = match &custom {
-        Some(custom) if call.function.is_none() => (
-            custom["name"].as_str().unwrap_or_default().to_owned(),
-            custom["input"].as_str().unwrap_or_default().to_owned(),
-        ),
-        _ => (function.name.clone(), object(&function.arguments)),
-    };
+    let (name, input) =
+        custom.unwrap_or_else(|| (function.name.clone(), object(&function.arguments)));
     let google = call
         .extra_content
         .as_ref()
@@ -235,7 +231,6 @@ fn read_call(at: usize, call: &ToolCall, ids: &mut Ids, export: &mut Export) -> 
         );
     }
     let name = sent;
-    let is_custom = custom.is_some() && call.function.is_none();
     ids.waiting.push_back(Waiting {
         stored: call.id.clone(),
         sent: id.clone(),
@@ -249,6 +244,16 @@ fn read_call(at: usize, call: &ToolCall, ids: &mut Ids, export: &mut Export) -> 
         is_custom,
         signature,
         cache_control: call.unknown_field("cache_control").and_then(value),
+    }
+}
+
+impl ToolCall {
+    /// The name and the input of a custom call.
+    pub(super) fn custom(&self) -> Option<(String, String)> {
+        let custom = self.unknown_field("custom").and_then(value)?;
+        let text = |field: &str| custom[field].as_str().unwrap_or_default().to_owned();
+        let is_function = self.function.is_some();
+        (!is_function).then(|| (text("name"), text("input")))
     }
 }
 
@@ -290,10 +295,17 @@ impl Turn<'_> {
         !is_blank
     }
 
-    /// Reports a name, for a shape that has none.
-    pub(super) fn leave_name(&self, export: &mut Export) {
+    /// Reports a name, and the sound of what the model said, for a shape that has neither.
+    pub(super) fn leave_fields(&self, export: &mut Export) {
         if self.field("name").is_some() && self.role != Role::Result {
             export.leave_out(self.at, "a name: the shape has no place for it");
+        }
+        let is_said = || {
+            let mut parts = self.parts.iter();
+            !parts.any(|part| part.kind() == part::PartKind::Audio)
+        };
+        if self.role == Role::Model && self.message.own_audio().is_some() && is_said() {
+            export.leave_out(self.at, "a sound: its message has the text");
         }
     }
 

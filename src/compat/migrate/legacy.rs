@@ -15,6 +15,7 @@ use crate::disk::files::backup::BackupReason;
 use crate::disk::session_file::{self, LegacySession, SIDECAR, SessionTags};
 use crate::engine::Engine;
 use crate::engine::shard::verbs::clear::Clear;
+use crate::engine::shard::verbs::update::{self, Dates};
 use crate::error::{Error, Result};
 use crate::ground::clock;
 use crate::ground::storage::{FileKind, Storage};
@@ -58,7 +59,8 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 /// nothing to import. Each file directly in it whose name ends in `.json`, in
 /// the order of names, replaces the history of the session it names (its key,
 /// or if that is empty its file name without `.json`), and the summary if it
-/// has one. Scope and aliases, which only
+/// has one. The session is no younger than the file says, and was changed last when the
+/// file says, unless it had messages. Scope and aliases, which only
 /// [`LegacyJsonStore`](crate::backend::LegacyJsonStore) writes there, go to a
 /// session that has neither; else its own stay. Keys are taken literally.
 /// Then the file gets the name `….json.migrated`, replacing what had that. A
@@ -268,12 +270,19 @@ impl<'a> Import<'a> {
             scope,
             aliases,
             tags,
-            ..
+            created,
+            updated,
         } = session;
         let messages = self.stamped(messages)?;
+        let mut dates = Dates {
+            created: clock::parse(&created).map(|_| created),
+            updated: clock::parse(&updated).map(|_| updated),
+            keep_later: false,
+        };
         if !self.shows(&key, &messages)? {
             if self.keep_live(&key, &messages)? {
                 report.replaced.push(key.clone());
+                dates.updated = None;
             }
             self.store.import_history(&key, messages).wait()?;
         }
@@ -281,12 +290,20 @@ impl<'a> Import<'a> {
             self.store.set_summary(&key, &summary).wait()?;
         }
         self.store_tags(&key, *tags)?;
-        if scope.is_none() && aliases.is_empty() {
-            return Ok(());
-        }
-        if let Some(reason) = self.store_identity(&key, scope, aliases)? {
+        if (scope.is_some() || !aliases.is_empty())
+            && let Some(reason) = self.store_identity(&key, scope, aliases)?
+        {
             tracing::warn!(key, reason, "imported without its scope and aliases");
-            report.without_identity.push((key, reason));
+            report.without_identity.push((key.clone(), reason));
+        }
+        // Last: each of the others dates the session to now.
+        if dates.created.is_some() || dates.updated.is_some() {
+            let dates = Some(dates);
+            let update = update::Update::<()> {
+                dates,
+                ..update::Update::default()
+            };
+            self.store.ask(&key, update).wait()?;
         }
         Ok(())
     }

@@ -30,8 +30,7 @@ pub(crate) struct LegacySession {
     pub(crate) key: String,
     pub(crate) messages: Vec<Message>,
     pub(crate) summary: String,
-    /// When it was first and last written to. An imported session is created
-    /// when it is imported.
+    /// When it was first and last written to.
     pub(crate) created: String,
     pub(crate) updated: String,
     /// Ours: the older manager passes over it, and writes the file without it.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{StoreHandle, blocking};
 use crate::compat::exchange::{self, Export, ExportOptions, Format, Head, LeftOut, Transcript};
+use crate::disk::session_file::TagChange;
 use crate::engine::reader;
 use crate::engine::shard::verbs::update::{self, Dates};
 use crate::engine::stats::Counters;
@@ -42,8 +43,9 @@ impl StoreHandle {
                 let exported = match options.format() {
                     Format::Jsonl => {
                         let (lines, start) = this.all_lines(&key)?;
-                        let summary = this.summary(&key).wait()?;
-                        exchange::export(&lines, start, &summary, options)
+                        let meta = this.session_meta(&key).wait()?;
+                        let exported = exchange::export(&lines, start, &meta.summary, options);
+                        exported.map(|export| export.without_title(&meta.tags.title))
                     }
                     _ => this.export_messages(&key, options),
                 };
@@ -74,9 +76,9 @@ impl StoreHandle {
     }
 
     /// Appends the messages of a transcript to a session, in one batch, all or nothing. Its
-    /// summary, if it has one, becomes the session's. The session is no younger than the
-    /// transcript, and if it had no messages, was changed when that was; else at the later of
-    /// both times. Branches are not looked at: each is a transcript. At the handle's level of
+    /// summary, if it has one, becomes the session's, and so does its title, unless the session
+    /// has one. The session is no younger than the transcript, and if it had no messages, was
+    /// changed when that was; else at the later of both times. Branches are not looked at: each is a transcript. At the handle's level of
     /// durability.
     ///
     /// ```
@@ -115,7 +117,21 @@ impl StoreHandle {
             dates: Some(dates).filter(|_| !is_empty),
             ..update::Update::default()
         };
-        self.commit(key, transcript.messages.into(), besides)
+        let title = transcript.title.filter(|title| !title.trim().is_empty());
+        let (messages, title) = (transcript.messages.into(), title.filter(|_| !is_empty));
+        let Some(title) = title else {
+            return self.commit(key, messages, besides);
+        };
+        let (this, key) = (self.clone(), key.to_owned());
+        Reply::lookup(move |place| {
+            Box::pin(async move {
+                let own = this.session_meta(&key).at(place).await?.tags.title;
+                let title = Some(title).filter(|_| own.is_empty());
+                let tags = TagChange::new(title, None, None);
+                let besides = update::Update { tags, ..besides };
+                this.commit(&key, messages, besides).at(place).await
+            })
+        })
     }
 
     fn export_messages(&self, key: &str, options: ExportOptions) -> Result<Export> {
@@ -130,6 +146,7 @@ impl StoreHandle {
         let head = Head {
             prompt: looked.now().system_prompt().map(ToString::to_string),
             summary: &snapshot.meta.text.summary,
+            title: &snapshot.meta.text.tags.title,
         };
         let mut export = exchange::write(&head, history, options)?;
         let damaged = (0..damaged).map(|_| LeftOut {

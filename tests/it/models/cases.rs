@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use sessionlog::backend::kit;
 use sessionlog::{
-    Budget, Error, ExportOptions, Format, Message, Opening, PartKind, Unpaired, export_kimi_report,
+    Budget, Error, Export, ExportOptions, Format, Message, Opening, PartKind, Unpaired,
+    export_kimi_report,
 };
 
 use super::orders;
@@ -24,6 +25,292 @@ fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
+/// The conversations that were reported as such, each with a name.
+pub(super) fn reported() -> Vec<(&'static str, Vec<Value>)> {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let thought = |text: &str| json!({"type": "thinking", "thinking": text, "signature": "sig"});
+    let reasoning = json!([{"type": "reasoning", "id": "rs_1",
+        "summary": [], "encrypted_content": "gAAAA"}]);
+    let mut half = calls(&["done", "never"]);
+    half["content"] = "I look.".into();
+    let mut late_thought = calls(&["gone"]);
+    late_thought["content"] = json!([thought("one"), text("a"), thought("two")]);
+    let mut hinted = result("h");
+    hinted["content"] = (0..6)
+        .map(|n| json!({"type": "text", "text": n.to_string(), "cache_control": {"type": "ephemeral"}}))
+        .collect();
+    let picture = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+    vec![
+        (
+            "between",
+            vec![
+                user("weather?"),
+                calls(&["call_1"]),
+                user("hurry up"),
+                result("call_1"),
+            ],
+        ),
+        (
+            "together",
+            vec![
+                user("q"),
+                calls(&["a"]),
+                calls(&["b"]),
+                result("a"),
+                result("b"),
+            ],
+        ),
+        (
+            "half",
+            vec![
+                user("q"),
+                half,
+                result("done"),
+                result("done"),
+                result("gone"),
+            ],
+        ),
+        (
+            "ids",
+            vec![
+                json!({"role": "assistant", "content": "Welcome! "}),
+                user("q"),
+                calls(&["functions.shell:0"]),
+                result("functions.shell:0"),
+                calls(&["functions.shell:0", "functions_shell_0"]),
+                result("functions_shell_0"),
+                result("functions.shell:0"),
+                json!({"role": "assistant", "content": "done "}),
+            ],
+        ),
+        (
+            "blank",
+            vec![
+                user(" "),
+                json!({"role": "user", "content": [{"type": "text", "text": "\n"}]}),
+                json!({"role": "user", "content": "", "media": ["media://voice.ogg"]}),
+                json!({"role": "assistant", "content": null, "refusal": "I will not."}),
+                json!({"role": "critic", "content": "meh"}),
+            ],
+        ),
+        (
+            "thinking last",
+            vec![
+                user("q"),
+                json!({"role": "assistant", "content": [text("b"), thought("three")]}),
+                user("r"),
+                late_thought,
+            ],
+        ),
+        (
+            "aloud",
+            vec![
+                user("say it"),
+                json!({"role": "assistant", "content": null,
+                    "audio": {"id": "audio_1", "transcript": "said aloud"}}),
+                user("louder"),
+                json!({"role": "assistant", "content": null, "audio": {"transcript": "no id"}}),
+            ],
+        ),
+        (
+            "pictures",
+            vec![json!({"role": "user", "content": [
+                picture("data:image/gif;base64,R0lG"),
+                picture("data:image/jpg;base64,/9j/"),
+                picture("data:image/webp;base64,UklG"),
+                picture("data:image/svg+xml;base64,PHN2"),
+                {"type": "image", "source": {"type": "base64", "media_type": "image/jpg", "data": "/9k/"}},
+            ]})],
+        ),
+        (
+            "a file without a name",
+            vec![json!({"role": "user", "content": [
+                {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}}]})],
+        ),
+        (
+            "reasoning twice",
+            vec![
+                user("q"),
+                json!({"role": "assistant", "content": "a", "reasoning_items": reasoning}),
+                user("q"),
+                json!({"role": "assistant", "content": "a", "reasoning_items": reasoning}),
+            ],
+        ),
+        (
+            "a refusal beside a text",
+            vec![
+                user("q"),
+                json!({"role": "assistant", "content": [text("Sorry."), {"type": "refusal", "refusal": "No."}]}),
+            ],
+        ),
+        ("hints", vec![user("q"), calls(&["h"]), hinted]),
+    ]
+}
+
+fn named(name: &str) -> Vec<Value> {
+    let mut all = reported().into_iter();
+    all.find(|(known, _)| *known == name).unwrap().1
+}
+
+/// What was left out of one message of an export.
+fn left_of(sent: &Export, at: usize) -> Vec<&str> {
+    let left = sent.left_out.iter();
+    let left = left.filter(|left| left.message == Some(at));
+    left.map(|left| &*left.what).collect()
+}
+
+#[test]
+fn what_was_reported_is_legal_for_every_model() {
+    for (name, lines) in reported() {
+        for (format, rules) in MODELS {
+            let options = ExportOptions::new(format);
+            for options in [options, options.unpaired(Unpaired::Answer)] {
+                obeys(
+                    rules,
+                    &export(&lines, "", options),
+                    format!("{name} for {format:?}"),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn thinking_that_nothing_follows_is_left_out_for_anthropic_and_told() {
+    let sent = export(&named("thinking last"), "", Format::Anthropic.into());
+    let value: Value = serde_json::from_str(&sent.text).unwrap();
+    let kinds = |at: usize| {
+        let blocks = value["messages"][at]["content"].as_array().unwrap().iter();
+        let kinds = blocks.map(|block| block["type"].as_str().unwrap());
+        kinds.collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(1), ["text"]);
+    assert_eq!(kinds(3), ["thinking", "text"]);
+    for at in [1, 3] {
+        let told = left_of(&sent, at);
+        assert!(
+            told.iter().any(|what| what.contains("nothing follows")),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
+fn what_was_only_said_aloud_is_sent_by_its_id_or_as_its_transcript() {
+    for (format, _) in MODELS {
+        let sent = export(&named("aloud"), "", format.into());
+        assert!(sent.contains("no id"), "{format:?}: {}", sent.text);
+        let is_chat = format == Format::OpenAi;
+        assert_eq!(sent.contains("\"audio_1\""), is_chat, "{}", sent.text);
+        assert_eq!(sent.contains("said aloud"), !is_chat, "{}", sent.text);
+        assert_eq!(left_of(&sent, 1).is_empty(), is_chat, "{format:?}");
+        assert!(!left_of(&sent, 3).is_empty(), "{format:?}");
+    }
+    let beside = json!({"role": "assistant", "content": "b", "audio": {"id": "audio_2"}});
+    let sent = export(&[user("a"), beside], "", Format::Gemini.into());
+    assert_eq!(left_of(&sent, 1).len(), 1, "{:?}", sent.left_out);
+}
+
+#[test]
+fn a_model_gets_the_pictures_that_it_takes_and_notes_for_the_others() {
+    for (format, gif) in [(Format::Gemini, false), (Format::Anthropic, true)] {
+        let sent = export(&named("pictures"), "", format.into());
+        assert_eq!(sent.contains("R0lG"), gif, "{}", sent.text);
+        assert!(!sent.contains("PHN2") && !sent.contains("image/jpg"));
+        for data in ["/9j/", "/9k/", "UklG"] {
+            assert!(sent.contains(data), "{data}: {}", sent.text);
+        }
+        let notes = 2 - usize::from(gif);
+        assert_eq!(sent.matches("[image]").count(), notes, "{}", sent.text);
+        assert_eq!(left_of(&sent, 0).len(), notes, "{:?}", sent.left_out);
+    }
+}
+
+#[test]
+fn a_file_without_a_name_gets_one() {
+    let value = sent(&named("a file without a name"), Format::OpenAi);
+    assert_eq!(value[0]["content"][0]["file"]["filename"], "file");
+}
+
+#[test]
+fn reasoning_is_sent_once() {
+    let sent = export(
+        &named("reasoning twice"),
+        "",
+        Format::OpenAiResponses.into(),
+    );
+    assert_eq!(sent.matches("rs_1").count(), 1, "{}", sent.text);
+    assert_eq!(left_of(&sent, 3), ["reasoning that was there already"]);
+}
+
+#[test]
+fn a_refusal_beside_a_text_is_a_field_of_openai_s_message() {
+    let value = sent(&named("a refusal beside a text"), Format::OpenAi);
+    let texts = json!([{"type": "text", "text": "Sorry."}]);
+    assert_eq!(
+        (&value[1]["content"], &value[1]["refusal"]),
+        (&texts, &"No.".into())
+    );
+}
+
+#[test]
+fn hints_within_a_result_are_among_the_four() {
+    let sent = export(&named("hints"), "", Format::Anthropic.into());
+    assert_eq!(sent.matches("cache_control").count(), 4, "{}", sent.text);
+    let told = sent.summary();
+    assert!(
+        told.iter()
+            .any(|(what, many)| what.contains("cache") && *many == 2),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_transcript_for_people_has_every_part_or_says_that_it_has_not() {
+    let lines = [
+        json!({"role": "user", "content": [{"type": "text", "text": "look"},
+            {"type": "image_url", "image_url": {"url": "https://x.org/a.png"}},
+            {"type": "input_audio", "input_audio": {"data": "SUQz", "format": "mp3"}},
+            {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBE", "filename": "a.pdf"}}]}),
+        json!({"role": "assistant", "content": [{"type": "refusal", "refusal": "I will not."}],
+            "reasoning_content": "hm", "tool_calls": [
+            {"id": "c1", "type": "custom", "custom": {"name": "run", "input": "print 1"}}]}),
+    ];
+    let sent = export(&lines, "", Format::Markdown.into());
+    for text in [
+        "> look",
+        "https://x.org/a.png",
+        "[audio]",
+        "[file: a.pdf]",
+        "> I will not.",
+        "Calls `run` (`c1`)",
+        "print 1",
+    ] {
+        assert!(sent.contains(text), "{text}: {}", sent.text);
+    }
+    assert!(!sent.contains("JVBE"), "{}", sent.text);
+    assert_eq!(left_of(&sent, 0).len(), 2, "{:?}", sent.left_out);
+    assert_eq!(left_of(&sent, 1).len(), 1, "{:?}", sent.left_out);
+}
+
+#[test]
+fn a_text_document_and_encrypted_reasoning_cost_what_they_are_long() {
+    let long = "x".repeat(40_000);
+    let document = json!({"type": "document", "source":
+        {"type": "text", "media_type": "text/plain", "data": long}});
+    let lines = [
+        json!({"role": "user", "content": [document]}),
+        json!({"role": "assistant", "content": [{"type": "redacted_thinking", "data": long}]}),
+        json!({"role": "assistant", "content": "a", "reasoning_items": [{"type": "reasoning",
+            "id": "rs_1", "summary": [], "encrypted_content": long}]}),
+        json!({"role": "assistant", "content": [{"type": "think", "think": "", "encrypted": long}]}),
+    ];
+    for message in messages(&lines) {
+        let tokens: usize = message.parts().iter().map(sessionlog::Part::tokens).sum();
+        assert!((10_000..10_100).contains(&tokens), "{tokens}: {message:?}");
+    }
+}
+
 fn messages(lines: &[Value]) -> Vec<Message> {
     let lines = lines.iter().map(Value::to_string);
     lines
@@ -37,27 +324,12 @@ fn sent(lines: &[Value], format: Format) -> Value {
 
 #[test]
 fn a_message_between_call_and_result_follows_the_result() {
-    let between = [
-        user("weather?"),
-        calls(&["call_1"]),
-        user("hurry up"),
-        result("call_1"),
-    ];
-    let together = [
-        user("q"),
-        calls(&["a"]),
-        calls(&["b"]),
-        result("a"),
-        result("b"),
-    ];
     let dir = scratch();
     let store = open(dir.path());
     let chats = store.handle();
-    for (key, lines) in [("between", &between[..]), ("together", &together[..])] {
-        for (format, rules) in MODELS {
-            obeys(rules, &export(lines, "", format.into()), key);
-        }
-        chats.append_all(key, messages(lines)).wait().unwrap();
+    for key in ["between", "together"] {
+        let lines = named(key);
+        chats.append_all(key, messages(&lines)).wait().unwrap();
         let strict = Budget::unlimited().unpaired(Unpaired::Error);
         let refused = chats.window(key, strict).wait();
         assert!(
@@ -80,15 +352,7 @@ fn a_message_between_call_and_result_follows_the_result() {
 
 #[test]
 fn a_call_without_its_result_leaves_its_text_or_gets_a_result_that_says_so() {
-    let mut call = calls(&["done", "never"]);
-    call["content"] = "I look.".into();
-    let lines = [
-        user("q"),
-        call,
-        result("done"),
-        result("done"),
-        result("gone"),
-    ];
+    let lines = named("half");
     let export_of = |options: ExportOptions| export(&lines, "", options);
     let dropped = export_of(Format::OpenAi.into());
     let value: Value = serde_json::from_str(&dropped.text).unwrap();
@@ -114,16 +378,7 @@ fn a_call_without_its_result_leaves_its_text_or_gets_a_result_that_says_so() {
 
 #[test]
 fn ids_are_made_valid_alike_for_call_and_result_and_can_be_told_back() {
-    let lines = [
-        json!({"role": "assistant", "content": "Welcome! "}),
-        user("q"),
-        calls(&["functions.shell:0"]),
-        result("functions.shell:0"),
-        calls(&["functions.shell:0", "functions_shell_0"]),
-        result("functions_shell_0"),
-        result("functions.shell:0"),
-        json!({"role": "assistant", "content": "done "}),
-    ];
+    let lines = named("ids");
     let sent = export(&lines, "", Format::Anthropic.into());
     obeys(orders::anthropic, &sent, "ids");
     let stored: Vec<_> = sent.tool_ids.iter().map(|(_, stored)| &**stored).collect();
@@ -174,13 +429,7 @@ fn arguments_that_are_no_json_become_some() {
 
 #[test]
 fn nothing_is_silently_empty() {
-    let lines = [
-        user(" "),
-        json!({"role": "user", "content": [{"type": "text", "text": "\n"}]}),
-        json!({"role": "user", "content": "", "media": ["media://voice.ogg"]}),
-        json!({"role": "assistant", "content": null, "refusal": "I will not."}),
-        json!({"role": "critic", "content": "meh"}),
-    ];
+    let lines = named("blank");
     for (format, rules) in MODELS {
         let sent = export(&lines, "what was before", format.into());
         obeys(rules, &sent, "blank");

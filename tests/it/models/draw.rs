@@ -79,13 +79,17 @@ impl Draw {
                 json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}})
             }
             8 => {
-                json!({"type": "image_url", "image_url": {"url": self.one(&["https://x.org/a.png", "http://x.org/a", "data:image/svg+xml;base64,AAAA", "media://7"])}})
+                json!({"type": "image_url", "image_url": {"url": self.one(&["https://x.org/a.png", "http://x.org/a", "data:image/svg+xml;base64,AAAA", "data:image/gif;base64,AAAA", "data:image/jpg;base64,AAAA", "media://7"])}})
             }
             9 => {
                 json!({"type": "input_audio", "input_audio": {"data": "AAAA", "format": self.one(&["wav", "mp3", "ogg"])}})
             }
             10 => {
-                json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA", "filename": "a.pdf"}})
+                let mut file = json!({"file_data": "data:application/pdf;base64,AAAA"});
+                if self.below(2) == 0 {
+                    file["filename"] = "a.pdf".into();
+                }
+                json!({"type": "file", "file": file})
             }
             11 => json!({"type": "video_url", "video_url": {"url": "https://x.org/a.mp4"}}),
             12 => {
@@ -156,7 +160,7 @@ impl Draw {
                 12 => {
                     let mut line = json!({"role": "assistant", "content": self.content(&mut words),
                         "reasoning_content": "hm"});
-                    match self.below(3) {
+                    match self.below(4) {
                         0 => {
                             line["thinking_blocks"] =
                                 json!([{"type": "thinking", "thinking": "hm", "signature": "s"}]);
@@ -165,6 +169,7 @@ impl Draw {
                             line["reasoning_items"] = json!([{"type": "reasoning", "id": "rs_1", "summary": [],
                             "encrypted_content": "gAAAA"}]);
                         }
+                        2 => line["audio"] = json!({"id": "audio_1", "transcript": "aloud"}),
                         _ => line["refusal"] = "I will not".into(),
                     }
                     line
@@ -199,7 +204,7 @@ impl Draw {
             0 => line["content"] = "".into(),
             1 => line["is_error"] = true.into(),
             2 => {
-                line["content"] = json!([{"type": "text", "text": "see"},
+                line["content"] = json!([{"type": "text", "text": "see", "cache_control": {"type": "ephemeral"}},
                 {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]);
             }
             _ => {}

@@ -159,10 +159,9 @@ fn claude_code_is_read_with_tools_pictures_subagents_and_compactions() {
     );
     // A file that has only a subagent is that conversation.
     let side: Vec<Value> = claude_session().drain(5..7).collect();
-    assert_eq!(
-        said(&found(&lines(&side), Format::ClaudeCode).messages),
-        ["look", "found"]
-    );
+    let side = found(&lines(&side), Format::ClaudeCode);
+    assert_eq!(said(&side.messages), ["look", "found"]);
+    assert_eq!(side.id.as_deref(), Some("s-1:agent:a7"));
 }
 
 #[test]
@@ -312,6 +311,167 @@ fn gemini_cli_langchain_openclaw_and_older_picoclaw_are_read() {
         (Some("telegram:9"), "s")
     );
     assert_eq!(read.updated.as_deref(), Some("2024-02-01T00:00:00Z"));
+}
+
+#[test]
+fn items_that_are_no_messages_are_counted_and_the_last_message_is_not_lost() {
+    let items = [
+        json!({"role": "user", "content": "q"}),
+        json!({"type": "web_search_call", "id": "ws_1", "status": "completed"}),
+        json!({"type": "web_search_call", "id": "ws_2", "status": "completed"}),
+        json!({"type": "mcp_list_tools", "id": "mcp_1", "tools": []}),
+        json!({"type": "compaction", "encrypted_content": "gAAAA"}),
+        json!({"type": "item_reference", "id": "msg_0"}),
+        json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}),
+    ];
+    let read = found(&json!(items).to_string(), Format::OpenAiResponses);
+    assert_eq!(said(&read.messages), ["q", "a"]);
+    let skipped: Vec<_> = read
+        .skipped
+        .iter()
+        .map(|(what, many)| (&**what, *many))
+        .collect();
+    let once = |kind| (kind, 1);
+    assert_eq!(
+        skipped,
+        [
+            ("an item \"web_search_call\"", 2),
+            once("an item \"mcp_list_tools\""),
+            once("an item \"compaction\""),
+            once("an item \"item_reference\""),
+        ]
+    );
+    // As deep as JSON is read, and in a message too deep.
+    let deep = format!("{}{}", "[".repeat(126), "]".repeat(126));
+    let deep = format!("{{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[],\"x\":{deep}}}");
+    let refused = Transcript::read(&deep, Some(Format::OpenAiResponses));
+    assert!(refused.is_err(), "{refused:?}");
+}
+
+#[test]
+fn commands_and_summaries_of_pi_are_what_the_user_tells() {
+    let message = |message: Value| json!({"type": "message", "timestamp": 1, "message": message});
+    let records = [
+        json!({"type": "session", "version": 3, "id": "o1"}),
+        message(json!({"role": "user", "content": "hi"})),
+        message(
+            json!({"role": "bashExecution", "command": "ls", "output": "README", "exitCode": 2}),
+        ),
+        message(
+            json!({"role": "bashExecution", "command": "env", "output": "KEY", "excludeFromContext": true}),
+        ),
+        message(json!({"role": "branchSummary", "summary": "we branched", "fromId": "1"})),
+        message(json!({"role": "compactionSummary", "summary": "so far", "tokensBefore": 7})),
+        message(json!({"role": "weather", "sky": "blue"})),
+    ];
+    let read = found(&lines(&records), Format::OpenClaw);
+    let ran = "Ran `ls`\n```\nREADME\n```\n\nCommand exited with code 2";
+    assert_eq!(said(&read.messages), ["hi", ran, "we branched", "so far"]);
+    assert!(read.messages.iter().all(|message| message.role() == "user"));
+    assert_eq!(
+        read.messages[3].unknown_field("isCompactSummary"),
+        Some("true")
+    );
+    let skipped: usize = read.skipped.iter().map(|(_, many)| many).sum();
+    assert_eq!(skipped, 2, "{:?}", read.skipped);
+}
+
+#[test]
+fn what_a_tool_showed_to_gemini_cli_is_a_part_of_its_result() {
+    let picture = |data: &str| json!({"inlineData": {"mimeType": "image/png", "data": data}});
+    let response = json!({"id": "t", "name": "shot", "response": {"output": "see"},
+        "parts": [picture("AAAA")]});
+    let session = json!({"sessionId": "g1", "projectHash": "x", "messages": [
+        {"type": "user", "content": "shoot"},
+        {"type": "gemini", "content": "", "toolCalls": [{"id": "t", "name": "shot", "args": {},
+            "status": "success", "result": [{"functionResponse": response}, picture("BBBB")]}]}]});
+    let read = found(&session.to_string(), Format::GeminiCli);
+    let parts = read.messages[2].parts();
+    let shown: Vec<_> = parts
+        .iter()
+        .map(|part| (part.kind(), part.text()))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            (PartKind::Text, "see"),
+            (PartKind::Image, "data:image/png;base64,AAAA"),
+            (PartKind::Image, "data:image/png;base64,BBBB"),
+        ]
+    );
+}
+
+#[test]
+fn our_own_lines_are_found_to_be_lines_whatever_parts_they_have() {
+    let parts = [
+        json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}),
+        json!({"type": "thinking", "thinking": "hm", "signature": "s"}),
+        json!({"type": "tool_use", "id": "t", "name": "f", "input": {}}),
+        json!({"type": "input_file", "file_id": "file-1"}),
+    ];
+    let mut all = Vec::new();
+    for part in parts {
+        let line = json!({"role": "assistant", "created_at": "2026-06-01T10:00:00Z",
+            "content": [{"type": "text", "text": "a"}, part]});
+        all.push(line.clone());
+        let text = lines(&[line]);
+        let read = Transcript::read(&text, None).unwrap();
+        assert_eq!(
+            (read.format, read.messages.len()),
+            (Format::Jsonl, 1),
+            "{text}"
+        );
+    }
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let text = lines(&all);
+    chats.import("a", Format::Jsonl, &text).wait().unwrap();
+    let text = chats.export("a", Format::Jsonl).wait().unwrap().text;
+    let read = Transcript::read(&text, None).unwrap();
+    assert_eq!(read.messages, chats.history("a").wait().unwrap());
+    store.close().unwrap();
+}
+
+#[test]
+fn a_title_comes_with_its_conversation_and_exports_say_it() {
+    let dir = scratch();
+    let store = open(dir.path());
+    let chats = store.handle();
+    let transcript = || Transcript::read(&lines(&claude_session()), None).unwrap();
+    chats.set_title("named", "Mine").wait().unwrap();
+    for key in ["new", "named"] {
+        chats.import_transcript(key, transcript()).wait().unwrap();
+    }
+    let title = |key: &str| chats.session_meta(key).wait().unwrap().tags.title;
+    assert_eq!(
+        (&*title("new"), &*title("named")),
+        ("Fix the parser", "Mine")
+    );
+    let updated = chats.session_meta("new").wait().unwrap().updated_at;
+    assert_eq!(updated.to_string(), "2026-06-01T10:00:10Z");
+    let markdown = chats.export("new", Format::Markdown).wait().unwrap();
+    assert!(
+        markdown.starts_with("# Fix the parser\n\n## user"),
+        "{markdown}"
+    );
+    for format in MODELS
+        .map(|(format, _)| format)
+        .into_iter()
+        .chain([Format::Jsonl])
+    {
+        let export = chats.export("new", format).wait().unwrap();
+        let is_told = export
+            .left_out
+            .iter()
+            .any(|left| left.what.starts_with("the title"));
+        assert!(is_told, "{format:?}: {:?}", export.left_out);
+    }
+    let empty = json!({"type": "summary", "summary": "Nothing", "leafUuid": "u9"});
+    let empty = Transcript::read(&lines(&[empty]), None).unwrap();
+    chats.import_transcript("empty", empty).wait().unwrap();
+    assert!(!chats.exists("empty").wait().unwrap());
+    store.close().unwrap();
 }
 
 #[test]

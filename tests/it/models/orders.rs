@@ -61,7 +61,8 @@ pub(super) fn openai(messages: &Value) -> Broken {
             other => return broken(format!("the role {other:?}")),
         };
         let calls = message.get("tool_calls");
-        if calls.is_none() || !message["content"].is_null() {
+        let is_aloud = message["audio"]["id"].is_string();
+        if calls.is_none() && !is_aloud || !message["content"].is_null() {
             openai_content(message, parts)?;
             let said = message["content"].as_str();
             check(!said.is_some_and(is_blank), "a blank message")?;
@@ -109,6 +110,16 @@ fn openai_content(message: &Value, types: &[&str]) -> Broken {
                     &format!("a {kind} part of {}", message["role"]),
                 )?;
                 check(!part[kind].is_null(), "a part without what it is")?;
+                check(
+                    kind != "refusal" || parts.len() == 1,
+                    "a refusal beside others",
+                )?;
+                if part["file"]["file_data"].is_string() {
+                    check(
+                        part["file"]["filename"].is_string(),
+                        "a file without a name",
+                    )?;
+                }
                 if kind == "text" {
                     check(
                         !is_blank(text(&part["text"])) || parts.len() == 1,
@@ -126,7 +137,7 @@ fn openai_content(message: &Value, types: &[&str]) -> Broken {
 pub(super) fn responses(items: &Value) -> Broken {
     let items = list(items, "items")?;
     let mut owed: HashSet<&str> = HashSet::new();
-    let mut all = HashSet::new();
+    let (mut all, mut thought) = (HashSet::new(), HashSet::new());
     let mut are_answered = false;
     for (at, item) in items.iter().enumerate() {
         match text(&item["type"]) {
@@ -140,6 +151,7 @@ pub(super) fn responses(items: &Value) -> Broken {
                     item["id"].is_string() && item["summary"].is_array(),
                     "bare reasoning",
                 )?;
+                check(thought.insert(text(&item["id"])), "reasoning twice")?;
                 let next = items.get(at + 1);
                 let follows = next.is_some_and(|next| match text(&next["type"]) {
                     "message" => next["role"] == "assistant",
@@ -278,6 +290,11 @@ pub(super) fn anthropic(request: &Value) -> Broken {
             role == "assistant" || owed.is_empty(),
             "calls without results",
         )?;
+        let last = content.last().map_or("", |block| text(&block["type"]));
+        check(
+            !matches!(last, "thinking" | "redacted_thinking"),
+            "thinking at the end of a message",
+        )?;
     }
     check(owed.is_empty(), "calls without results at the end")?;
     if let Some(last) = messages.last().filter(|last| last["role"] == "assistant") {
@@ -360,6 +377,11 @@ pub(super) fn gemini(request: &Value) -> Broken {
             ];
             let has = kinds.iter().filter(|kind| part.get(kind).is_some()).count();
             check(has == 1, &format!("a part of {has} kinds"))?;
+            for medium in ["inlineData", "fileData"] {
+                let picture = text(&part[medium]["mimeType"]).strip_prefix("image/");
+                let is_taken = |kind| ["png", "jpeg", "webp", "heic", "heif"].contains(&kind);
+                check(picture.is_none_or(is_taken), "a picture of another type")?;
+            }
             check(!part["text"].as_str().is_some_and(is_blank), "a blank text")?;
             let named =
                 |value: &'static str| (text(&part[value]["id"]), text(&part[value]["name"]));

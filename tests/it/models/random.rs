@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sessionlog::backend::kit;
 use sessionlog::{Export, ExportOptions, Format, Opening, Unpaired};
 
+use super::cases::reported;
 use super::draw::Draw;
 use super::orders::{self, Broken};
 
@@ -106,12 +107,14 @@ fn the_exports_are_written_down() {
         return;
     };
     let mut written = String::new();
-    for seed in 0..depth() {
-        let (lines, _) = Draw::new(seed).conversation();
+    let drawn = (0..depth()).map(|seed| (seed.to_string(), Draw::new(seed).conversation().0));
+    let reported = reported().into_iter();
+    let reported = reported.map(|(name, lines)| (name.to_owned(), lines));
+    for (name, lines) in drawn.chain(reported) {
         for (format, _) in MODELS {
             let sent = export(&lines, "earlier", format.into());
             let value: Value = serde_json::from_str(&sent.text).unwrap();
-            let line = json!({"format": format!("{format:?}"), "name": seed, "value": value});
+            let line = json!({"format": format!("{format:?}"), "name": name, "value": value});
             writeln!(written, "{line}").unwrap();
         }
     }

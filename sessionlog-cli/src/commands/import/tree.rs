@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sessionlog::{Format, StoreHandle};
+use sessionlog::{ErrorKind, Format, StoreHandle, Transcript};
 
 use super::{Found, key_of, named, read, take_in};
 use crate::failure::{Failure, Outcome, Result};
@@ -21,27 +21,31 @@ struct Report {
     left: Vec<(PathBuf, String)>,
 }
 
-/// Imports every file of `root` and below, each to a session of its own.
+/// Imports every file of `root` and below, each conversation to a session of its own.
 pub(super) fn import(
     root: &Path,
     prefix: Option<&str>,
     format: Option<Format>,
     chats: &StoreHandle,
 ) -> Result<Outcome> {
-    let mut files = Vec::new();
-    list(root, &mut files)?;
+    let (mut files, mut report) = (Vec::new(), Report::default());
+    list(root, &mut files, &mut report)?;
     let bar = progress::counted(files.len(), "files");
-    let mut report = Report::default();
     for path in files {
-        match one(root, &path, prefix, format, chats) {
-            Ok(Ok((found, messages))) => report.take(&found, messages),
-            Ok(Err(why)) => report.left.push((path, why)),
-            // The store fails: what comes after would, too.
-            Err(error) => {
-                bar.finish_and_clear();
-                report.tell()?;
-                return Err(error);
+        let done = match read(&path, format) {
+            Ok(found) => {
+                let key = key(root, &path, prefix, &found.transcript);
+                one(&path, &found, &key, chats, &mut report)
             }
+            Err(why) => {
+                report.left.push((path, why.to_string()));
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            bar.finish_and_clear();
+            report.tell()?;
+            return Err(error.into());
         }
         bar.inc(1);
     }
@@ -50,37 +54,71 @@ pub(super) fn import(
     Ok(Outcome::found(report.left.is_empty()))
 }
 
-/// Imports one file; why it was left, if so.
-fn one(
-    root: &Path,
-    path: &Path,
-    prefix: Option<&str>,
-    format: Option<Format>,
-    chats: &StoreHandle,
-) -> Result<std::result::Result<(Found, usize), String>> {
-    let found = match read(path, format) {
-        Ok(found) => found,
-        Err(why) => return Ok(Err(why.to_string())),
-    };
+/// The session that a file goes to.
+fn key(root: &Path, path: &Path, prefix: Option<&str>, transcript: &Transcript) -> String {
     let inner = path.strip_prefix(root).unwrap_or(path).with_extension("");
-    let own = || format!("{}:{}", named(found.transcript.format).1, inner.display());
-    let own = key_of(&found.transcript).unwrap_or_else(own);
-    let key = match prefix {
-        Some(prefix) => {
-            let (_, id) = own.split_once(':').unwrap_or(("", &own));
-            format!("{prefix}:{id}")
-        }
-        None => own,
+    let shape = named(transcript.format).1;
+    let of_prefix = |prefix: &str| match &transcript.id {
+        Some(id) => format!("{prefix}:{id}"),
+        None => format!("{prefix}:{}", inner.display()),
     };
-    if !chats.tail(&key, 1).wait()?.is_empty() {
-        return Ok(Err(format!("the session {key} has messages already")));
+    match prefix {
+        Some(prefix) => of_prefix(prefix),
+        None => key_of(transcript).unwrap_or_else(|| of_prefix(shape)),
     }
-    let messages = take_in(path, &found, &key, chats)?;
-    Ok(Ok((found, messages)))
+}
+
+/// Imports the conversations of one file. Each that cannot be stored, or whose session has
+/// messages, is left.
+///
+/// # Errors
+/// Those of the store: what comes after would fail, too.
+fn one(
+    path: &Path,
+    found: &Found,
+    key: &str,
+    chats: &StoreHandle,
+    report: &mut Report,
+) -> sessionlog::Result<()> {
+    let (mut messages, mut left) = (0, Vec::new());
+    for (key, transcript) in found.conversations(key) {
+        match unless_there(path, transcript, &key, chats) {
+            Ok(Some(taken)) => messages += taken,
+            Ok(None) => left.push(format!("the session {key} has messages already")),
+            Err(error) if is_of_one(error.kind()) => left.push(format!("{key}: {error}")),
+            Err(error) => return Err(error),
+        }
+    }
+    if messages > 0 || left.is_empty() {
+        report.take(found, messages);
+    }
+    let left = left.into_iter().map(|why| (path.to_owned(), why));
+    report.left.extend(left);
+    Ok(())
+}
+
+/// Imports a conversation, unless it has messages that its session would get a second time.
+fn unless_there(
+    path: &Path,
+    transcript: &Transcript,
+    key: &str,
+    chats: &StoreHandle,
+) -> sessionlog::Result<Option<usize>> {
+    if !transcript.messages.is_empty() && !chats.tail(key, 1).wait()?.is_empty() {
+        return Ok(None);
+    }
+    take_in(path, transcript, key, chats).map(Some)
+}
+
+/// Whether an error is about the one conversation, not the store.
+fn is_of_one(kind: ErrorKind) -> bool {
+    use ErrorKind::{Conflict, InvalidInput, NotFound, Unsupported};
+    matches!(kind, Conflict | InvalidInput | NotFound | Unsupported)
 }
 
 /// The files in a directory and below, in the order of their names. Links are not followed.
-fn list(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+/// A directory below that cannot be read is left.
+fn list(dir: &Path, files: &mut Vec<PathBuf>, report: &mut Report) -> Result<()> {
     let cannot = |error| Failure::new(format!("read {}: {error}", dir.display()));
     let entries = std::fs::read_dir(dir).map_err(cannot)?;
     let mut entries = entries
@@ -91,7 +129,9 @@ fn list(dir: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         let (path, kind) = (entry.path(), entry.file_type().map_err(cannot)?);
         let name = entry.file_name().to_string_lossy().into_owned();
         if kind.is_dir() {
-            list(&path, files)?;
+            if let Err(why) = list(&path, files, report) {
+                report.left.push((path, why.to_string()));
+            }
         } else if kind.is_file() && is_transcript(&name) {
             files.push(path);
         }

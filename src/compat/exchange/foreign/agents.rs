@@ -20,16 +20,17 @@ fn take(record: &Value, transcript: &mut Transcript) -> Result<()> {
     match named(record, "type") {
         "session" => transcript.id = record["id"].as_str().map(String::from),
         "message" => {
-            let message = message(&record["message"])?;
-            let time = time_of(record).or_else(|| time_of(&record["message"]));
+            let said = &record["message"];
+            let time = time_of(record).or_else(|| time_of(said));
+            let Some(message) = message(said)? else {
+                transcript.skip(format!("a message of {:?}", named(said, "role")));
+                return Ok(());
+            };
             transcript.messages.push(message.dated(time.as_deref()));
         }
         "compaction" | "branch_summary" if !named(record, "summary").is_empty() => {
-            let summary = Message::user(named(record, "summary"));
-            let summary = summary.with_field("isCompactSummary", Some("true"));
-            transcript
-                .messages
-                .push(summary.dated(time_of(record).as_deref()));
+            let summary = summary(record).dated(time_of(record).as_deref());
+            transcript.messages.push(summary);
         }
         "" => return Err(invalid("there is no type")),
         other => transcript.skip(format!("a record {other:?}")),
@@ -37,10 +38,38 @@ fn take(record: &Value, transcript: &mut Transcript) -> Result<()> {
     Ok(())
 }
 
-fn message(message: &Value) -> Result<Message> {
+/// What came before, in short.
+fn summary(of: &Value) -> Message {
+    Message::user(named(of, "summary")).with_field("isCompactSummary", Some("true"))
+}
+
+/// A command that the user ran, and its output, as pi tells them to a model.
+fn command(run: &Value) -> Message {
+    let output = match named(run, "output") {
+        "" => String::from("(no output)"),
+        output => format!("```\n{output}\n```"),
+    };
+    let end = match run["exitCode"].as_i64() {
+        _ if run["cancelled"] == true => String::from("\n\n(command cancelled)"),
+        None | Some(0) => String::new(),
+        Some(code) => format!("\n\nCommand exited with code {code}"),
+    };
+    let text = format!("Ran `{}`\n{output}{end}", named(run, "command"));
+    Message::user(text)
+}
+
+/// The message, if it is one that a model is told.
+fn message(message: &Value) -> Result<Option<Message>> {
     let role = match named(message, "role") {
         "" => return Err(invalid("there is no role")),
+        "bashExecution" if message["excludeFromContext"] == true => return Ok(None),
+        "bashExecution" => return Ok(Some(command(message))),
+        "branchSummary" | "compactionSummary" => return Ok(Some(summary(message))),
         "toolResult" => "tool",
+        "custom" => "user",
+        role if message.get("content").is_none() && !matches!(role, "user" | "assistant") => {
+            return Ok(None);
+        }
         role => role,
     };
     let mut read = Map::new();
@@ -90,5 +119,5 @@ fn message(message: &Value) -> Result<Message> {
     if message["isError"] == true {
         read.insert("is_error".into(), true.into());
     }
-    lenient::value(&read.into())
+    lenient::value(&read.into()).map(Some)
 }

@@ -56,9 +56,12 @@ pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {
     for side in &mut sides {
         side.close()?;
     }
-    // A file of its own has only the side.
+    // A file of its own has only the side, and the id of the session that it belongs to.
     if main.messages.is_empty() && sides.len() == 1 {
-        transcript.messages = sides.remove(0).messages;
+        let side = sides.remove(0);
+        let session = transcript.id.take().filter(|_| !side.agent.is_empty());
+        transcript.id = session.map(|session| format!("{session}:agent:{}", side.agent));
+        transcript.messages = side.messages;
         return Ok(());
     }
     transcript.messages = main.messages;

@@ -27,11 +27,7 @@ pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {
         take(record, &said, &mut reader, transcript)
             .map_err(|error| at_place("line", *at, &error))?;
     }
-    let (messages, skipped) = reader.end();
-    transcript.messages = messages;
-    for kind in skipped {
-        transcript.skip(format!("an item {kind:?}"));
-    }
+    transcript.take_items(reader.end()?);
     Ok(())
 }
 

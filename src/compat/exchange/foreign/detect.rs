@@ -32,7 +32,7 @@ pub(in super::super) fn detect(text: &str) -> Result<Format> {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let shape = match &value {
             Value::Array(items) => of_items(items),
-            Value::Object(_) => of_object(&value).or_else(|| of_record(&value)),
+            Value::Object(_) => of_object(&value).or_else(|| of_line(&value)),
             _ => None,
         };
         return shape.ok_or_else(|| invalid("line 1: JSON of no shape that is known"));
@@ -41,7 +41,7 @@ pub(in super::super) fn detect(text: &str) -> Result<Format> {
     for record in records(text) {
         let (at, record) = record?;
         last = at + 1;
-        match of_record(&record) {
+        match of_line(&record) {
             // What is only ours or kimi-cli's may come later.
             Some(Format::Jsonl) => is_plain = true,
             Some(shape) => return Ok(shape),
@@ -93,6 +93,17 @@ fn of_items(items: &[Value]) -> Option<Format> {
         }
     }
     weak
+}
+
+/// One record of those that stand in lines. Anthropic's shape is one value: a message with its
+/// blocks in a line of its own is one of ours, and so is one that says when it was made.
+fn of_line(record: &Value) -> Option<Format> {
+    let is_ours = || named(record, "type").is_empty() && record["created_at"].is_string();
+    match of_record(record) {
+        Some(Format::Anthropic) => Some(Format::Jsonl),
+        Some(Format::OpenAiResponses) if is_ours() => Some(Format::Jsonl),
+        other => other,
+    }
 }
 
 /// One record of several.

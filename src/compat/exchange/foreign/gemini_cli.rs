@@ -83,17 +83,21 @@ fn take(message: &Value, transcript: &mut Transcript) -> Result<()> {
                     .get("args")
                     .map_or_else(|| "{}".into(), Value::to_string);
                 said = said.with_tool_call(id, name, arguments);
-                let parts = call["result"].as_array();
+                let parts = call["result"].as_array().into_iter().flatten();
                 let is_error = matches!(named(call, "status"), "error" | "cancelled");
-                for part in parts.into_iter().flatten() {
-                    if part.get("functionResponse").is_some() {
-                        let result = gemini::read_result(&part["functionResponse"])?.answering(id);
-                        let mark = is_error.then_some("true");
-                        results.push(match mark {
-                            Some(_) => result.with_field("is_error", mark),
-                            None => result,
-                        });
-                    }
+                let (responses, beside): (Vec<&Value>, Vec<&Value>) =
+                    parts.partition(|part| part.get("functionResponse").is_some());
+                let mut beside = &*beside;
+                for part in responses {
+                    // What it shows stands in it, or beside the first.
+                    let beside = std::mem::take(&mut beside);
+                    let result = gemini::read_result(&part["functionResponse"], beside)?;
+                    let mark = is_error.then_some("true");
+                    let result = result.answering(id);
+                    results.push(match mark {
+                        Some(_) => result.with_field("is_error", mark),
+                        None => result,
+                    });
                 }
             }
             let said = said.with_model_name(named(message, "model"));

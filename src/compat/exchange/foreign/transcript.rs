@@ -74,6 +74,14 @@ impl Transcript {
         }
     }
 
+    /// Takes the messages of items, and the types of the items that are none.
+    pub(super) fn take_items(&mut self, (messages, others): (Vec<Message>, Vec<String>)) {
+        self.messages = messages;
+        for kind in others {
+            self.skip(format!("an item {kind:?}"));
+        }
+    }
+
     pub(super) fn skip(&mut self, what: impl Into<String>) {
         let what = what.into();
         match self.skipped.iter_mut().find(|(known, _)| *known == what) {

@@ -318,3 +318,42 @@ fn a_history_that_an_older_file_replaces_is_a_backup_and_reported() {
     assert_eq!(rig.texts("k"), ["live"]);
     rig.close().unwrap();
 }
+
+#[test]
+fn a_session_keeps_its_dates_unless_it_had_messages_here() {
+    let file = |key: &str| {
+        format!(
+            r#"{{"key":"{key}","messages":[{{"role":"user","content":"hi"}}],"summary":"s","created":"2024-03-01T09:00:00Z","updated":"2024-03-02T09:00:00Z","title":"T","aliases":["a:{key}"]}}"#
+        )
+    };
+    let never = r#"{"key":"never","messages":[{"role":"user","content":"hi"}],"created":"0001-01-01T00:00:00Z","updated":"0001-01-01T00:00:00Z"}"#;
+    let disk = disk(&[
+        ("old.json", &file("old")),
+        ("both.json", &file("both")),
+        ("never.json", never),
+    ]);
+    let rig = Rig::open(&disk).unwrap();
+    rig.handle
+        .add_message("both", "user", "newer")
+        .wait()
+        .unwrap();
+    assert_eq!(rig.migrate().unwrap().migrated, 3);
+    rig.close().unwrap();
+    let rig = Rig::open(&disk).unwrap();
+    let meta = |key: &str| rig.handle.session_meta(key).wait().unwrap();
+    let created = "2024-03-01T09:00:00Z";
+    let old = meta("old");
+    assert_eq!(
+        (&*old.created_at, &*old.updated_at.to_string()),
+        (created, "2024-03-02T09:00:00Z")
+    );
+    let both = meta("both");
+    assert_eq!(both.created_at, created);
+    assert!(
+        both.updated_at.to_string().as_str() > "2025",
+        "{}",
+        both.updated_at
+    );
+    assert!(meta("never").created_at.as_str() > "2025");
+    rig.close().unwrap();
+}

@@ -92,6 +92,15 @@ pub(crate) struct Update {
     pub(crate) once: Option<String>,
     /// What a copy brings along.
     pub(crate) carried: Option<Carried>,
+    /// Of a transcript.
+    pub(crate) dates: Option<Dates>,
+}
+
+/// When a conversation was begun and last changed elsewhere, in RFC 3339.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dates {
+    pub(crate) created: Option<String>,
+    pub(crate) updated: Option<String>,
 }
 
 /// What a session had elsewhere besides its lines.

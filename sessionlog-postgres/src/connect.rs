@@ -21,6 +21,7 @@ use crate::fault::{Fault, Tried};
 use crate::fence::{Fence, Pass, Server};
 use crate::mistake::{NamedTls, judged};
 use crate::options::PostgresOptions;
+use crate::sql::WAITS;
 
 /// Makes connections to one database.
 #[derive(Clone)]
@@ -205,8 +206,7 @@ impl Connector {
         let sql = format!(
             "SELECT CASE WHEN pg_is_in_recovery() THEN ''
                  ELSE pg_walfile_name(pg_current_wal_lsn()) END, pg_backend_pid(), {system},
-                 current_setting('synchronous_standby_names') <> ''
-                     AND current_setting('synchronous_commit') NOT IN ('off', 'local')"
+                 {WAITS}"
         );
         let told = tokio::time::timeout(self.patience, client.query_typed(&sql, &[])).await;
         let rows = told.map_err(|_| Fault::lost("the server did not answer in time"))?;

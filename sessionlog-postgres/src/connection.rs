@@ -1,6 +1,7 @@
 //! One connection, and what is asked on it.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -116,19 +117,21 @@ impl Connection {
         Ok(rows)
     }
 
-    /// The rows of a statement as they come, each of them once: all of them at a time would
-    /// be a second copy of what they hold.
+    /// The rows of a statement as they come, each of them once, until `take` has enough: all of
+    /// them at a time would be a second copy of what they hold.
     pub(crate) async fn each(
         &self,
         sql: &str,
         params: &[Param<'_>],
-        mut take: impl FnMut(&Row),
+        mut take: impl FnMut(&Row) -> ControlFlow<()>,
     ) -> Answer<()> {
         let params = params.iter().map(|(value, of)| (*value, of.clone()));
         let rows = self.client.query_typed_raw(sql, params).await?;
         let mut rows = std::pin::pin!(rows);
         while let Some(row) = poll_fn(|cx| rows.as_mut().poll_next(cx)).await {
-            take(&row?);
+            if take(&row?).is_break() {
+                break;
+            }
         }
         Ok(())
     }

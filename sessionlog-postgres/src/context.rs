@@ -164,6 +164,7 @@ impl Shared {
         read: &(impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync),
     ) -> Tried<T> {
         let connection = self.connection().await?;
+        let begun = std::time::Instant::now();
         let asked = {
             let mut asked = read(self.clone(), &connection);
             let answered = self.answered(&connection, Duration::MAX, &mut asked);
@@ -178,6 +179,10 @@ impl Shared {
                     let reason = format!("a read took over {longest:?}").into();
                     Fault::Refused(Error::Unavailable { reason })
                 } else {
+                    // Those that nobody used since lead the same way, most likely: each would be
+                    // waited for as long.
+                    let is_newer = |used: Duration| used < begun.elapsed();
+                    self.pool.retain(|_, one| is_newer(one.last_used()));
                     Fault::lost(format!("the server gave no answer for {longest:?}"))
                 })
             }

@@ -13,9 +13,11 @@ mod report;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Instant;
 
 use futures_util::StreamExt;
+use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use sessionlog::{Error, Result, Version};
 use sha2::{Digest, Sha256};
@@ -52,8 +54,8 @@ pub async fn copy(from: &Place, to: &Place) -> Result<CopyReport> {
 
 /// Copies all sessions, and then what changes, until `switched` is ready: whoever writes has
 /// stopped by then. What changed since is copied, and the report says how long that took after
-/// `switched` was ready ([`CopyReport::gap`]). It is as long as what came last takes to copy; that
-/// is not much if the copy kept up with the writers; of a directory that is open for reading only,
+/// `switched` was ready ([`CopyReport::gap`]), whatever was being copied then. It is as long as what
+/// came last takes to copy; that is not much if the copy kept up with the writers; of a directory that is open for reading only,
 /// all sessions are looked at again. A session that is deleted in the source meanwhile is deleted in the copy. What the source takes back meanwhile is no backup of
 /// the copy's own.
 ///
@@ -65,23 +67,23 @@ pub async fn follow(
     to: &Place,
     switched: impl Future<Output = ()>,
 ) -> Result<CopyReport> {
-    let mut changes = from.changes().await?;
+    let mut switch = Switch {
+        switched: std::pin::pin!(switched),
+        at: None,
+    };
+    let mut changes = switch.beside(from.changes()).await?;
     let mut copier = Copier::new(from, to);
-    copier.copy(&from.keys().await?).await?;
+    let keys = switch.beside(from.keys()).await?;
+    switch.beside(copier.copy(&keys)).await?;
     copier.replaced = Replaced::Dropped;
-    let mut switched = std::pin::pin!(switched);
-    loop {
-        let first = {
-            let next = std::pin::pin!(changes.next());
-            match futures_util::future::select(next, &mut switched).await {
-                futures_util::future::Either::Left((change, _)) => change,
-                futures_util::future::Either::Right(_) => break,
-            }
+    while switch.at.is_none() {
+        let Some(first) = switch.or(changes.next()).await else {
+            break;
         };
-        let keys = news(first, &mut changes, &copier).await?;
-        copier.copy(&keys).await?;
+        let keys = switch.beside(news(first, &mut changes, &copier)).await?;
+        switch.beside(copier.copy(&keys)).await?;
     }
-    let begun = Instant::now();
+    let begun = switch.at;
     let mut keys: BTreeSet<String> = copier.failed.keys().cloned().collect();
     keys.extend(match from.versions().await? {
         Some(versions) => copier.differing(versions),
@@ -91,7 +93,37 @@ pub async fn follow(
     });
     copier.failed.clear();
     copier.copy(&keys).await?;
-    copier.report(Some(begun)).await
+    copier.report(begun).await
+}
+
+/// Whether and when the writers have stopped. It is noticed beside whatever goes on.
+struct Switch<'s, F> {
+    switched: Pin<&'s mut F>,
+    at: Option<Instant>,
+}
+
+impl<F: Future<Output = ()>> Switch<'_, F> {
+    /// What comes of `work`, unless the switch is first.
+    async fn or<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        match select(std::pin::pin!(work), &mut self.switched).await {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(_) => {
+                self.at = Some(Instant::now());
+                None
+            }
+        }
+    }
+
+    /// What comes of `work`, which the switch does not interrupt.
+    async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        if self.at.is_none()
+            && let Some(done) = self.or(work.as_mut()).await
+        {
+            return done;
+        }
+        work.await
+    }
 }
 
 /// The sessions that changed, as far as that was told by now; all if it was missed.
@@ -133,7 +165,7 @@ enum Replaced {
     Dropped,
 }
 
-/// So many sessions may fail in a row before a place that does not answer is given up.
+/// So many sessions may go unanswered in a row before their place is given up.
 const GONE: usize = 2;
 
 /// How many sessions are copied at a time.
@@ -221,7 +253,7 @@ impl<'a> Copier<'a> {
         let (from, to, replaced) = (self.from, self.to, self.replaced);
         let mut left = keys.iter();
         let mut under_way = FuturesUnordered::new();
-        let mut in_a_row = 0;
+        let mut unanswered = 0;
         loop {
             while under_way.len() < AT_A_TIME
                 && let Some(key) = left.next()
@@ -243,13 +275,18 @@ impl<'a> Copier<'a> {
             };
             match came {
                 Ok(came) => {
-                    in_a_row = 0;
+                    unanswered = 0;
                     self.take(key, came);
                 }
-                Err(error) if error.is_retryable() && in_a_row == GONE => return Err(error),
+                Err(error) if error.is_retryable() && unanswered == GONE => return Err(error),
                 Err(error @ Error::Closed) => return Err(error),
                 Err(error) => {
-                    in_a_row += 1;
+                    // What fails for good was answered.
+                    unanswered = if error.is_retryable() {
+                        unanswered + 1
+                    } else {
+                        0
+                    };
                     self.copied.remove(key);
                     self.failed.insert(key.clone(), error);
                 }

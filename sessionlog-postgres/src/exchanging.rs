@@ -1,13 +1,14 @@
 //! Handing conversations over in the shapes of others, and taking them in.
 
 use sessionlog::backend::kit;
-use sessionlog::{Error, Export, ExportOptions, Format, Reply};
+use sessionlog::{Error, Export, ExportOptions, Format, Reply, Transcript};
 
+use crate::command::{Dates, Update, Verb};
 use crate::fault::Fault;
 use crate::read::{READ, lines_from};
 use crate::row::Session;
 use crate::store::PostgresStore;
-use crate::write::map;
+use crate::write::{done, map};
 
 /// Handing over.
 impl PostgresStore {
@@ -58,18 +59,48 @@ impl PostgresStore {
         })
     }
 
-    /// Appends what such a text has to a session, in one batch, all or nothing; how many
-    /// messages that is.
+    /// Appends what such a text has to a session, as
+    /// [`import_transcript`](Self::import_transcript) does; how many messages that is.
     ///
     /// # Errors
     /// [`Error::InvalidMessage`](sessionlog::Error::InvalidMessage), which says where, if the
     /// text is not of that shape; those of [`append_all`](Self::append_all).
     pub fn import(&self, key: &str, format: Format, text: &str) -> Reply<usize> {
-        let messages = match kit::import(text, format) {
-            Ok(messages) => messages,
+        let transcript = match Transcript::read(text, Some(format)) {
+            Ok(transcript) => transcript,
             Err(error) => return Reply::ready(Err(error)),
         };
-        let many = messages.len();
-        map(self.append_all(key, messages), move |()| Ok(many))
+        let many = transcript.messages.len();
+        map(self.import_transcript(key, transcript), move |()| Ok(many))
+    }
+
+    /// Appends the messages of a transcript to a session, in one batch, all or nothing. Its
+    /// summary, if it has one, becomes the session's. The session is no younger than the
+    /// transcript, and if it had no lines, was changed when that was; else at the later of both
+    /// times. Branches are not looked at: each is a transcript.
+    ///
+    /// # Errors
+    /// Those of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary).
+    pub fn import_transcript(&self, key: &str, transcript: Transcript) -> Reply<()> {
+        let this = self.clone();
+        let limit = self.inner.shared.options.max_line;
+        let written = self.write(key, move || {
+            let summary = Some(transcript.summary).filter(|summary| !summary.is_empty());
+            if let Some(summary) = &summary {
+                kit::check_summary(summary, limit)?;
+            }
+            let is_empty = transcript.messages.is_empty() && summary.is_none();
+            let dates = Dates {
+                created: transcript.created,
+                updated: transcript.updated,
+            };
+            Ok(Verb::Update(Update {
+                lines: this.lines(transcript.messages)?,
+                summary,
+                dates: Some(dates).filter(|_| !is_empty),
+                ..Update::default()
+            }))
+        });
+        done(written)
     }
 }

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use tokio::sync::watch;
@@ -55,9 +56,15 @@ pub struct Failover {
 /// How many failovers are remembered.
 const REMEMBERED: usize = 16;
 
+/// How long a primary whose commits did not wait for replicas is not trusted to wait. Its processes
+/// learn of a setting one after the other.
+const DISTRUST: Duration = Duration::from_secs(10);
+
 #[derive(Debug, Default)]
 struct Met {
     primary: Option<Server>,
+    /// When the primary was last seen not to wait for replicas.
+    alone_at: Option<Instant>,
     failovers: VecDeque<Failover>,
     /// The systems that another one replaced.
     replaced: Vec<i64>,
@@ -100,7 +107,16 @@ impl Fence {
             }
             None => false,
         };
-        if let Some(before) = met.primary.replace(server).filter(|_| is_newer) {
+        let before = met.primary.replace(server);
+        if !server.is_synchronous {
+            met.alone_at = Some(Instant::now());
+        } else if is_newer {
+            met.alone_at = None;
+        } else if let (Some(before), Some(now)) = (before, &mut met.primary) {
+            // Only a commit shows that commits wait again.
+            now.is_synchronous = before.is_synchronous;
+        }
+        if let Some(before) = before.filter(|_| is_newer) {
             let failover = Failover {
                 at: OffsetDateTime::now_utc(),
                 timelines: (before.timeline, server.timeline),
@@ -120,6 +136,26 @@ impl Fence {
         }
         // Under the lock: a pass is never of a later epoch than its server.
         Ok(Pass::Epoch(*self.epoch.borrow()))
+    }
+
+    /// Notes that the server of a pass has commits wait for replicas, or not. That they do counts
+    /// after a commit only, which has all before it on a replica.
+    pub(crate) fn note(&self, pass: Pass, is_synchronous: bool, is_committed: bool) {
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock, as a pass is given.
+        if pass == Pass::Always || !self.is_current(pass) {
+            return;
+        }
+        let is_trusted = met.alone_at.is_none_or(|at| at.elapsed() > DISTRUST);
+        let Some(primary) = &mut met.primary else {
+            return;
+        };
+        if !is_synchronous {
+            primary.is_synchronous = false;
+            met.alone_at = Some(Instant::now());
+        } else if is_committed && is_trusted {
+            primary.is_synchronous = true;
+        }
     }
 
     /// The last failovers, the newest first.
@@ -165,6 +201,40 @@ mod tests {
         assert!(!fence.is_current(old) && fence.is_current(new));
         assert!(fence.admit(server(7, 1)).is_err());
         assert!(fence.is_current(Pass::Always));
+    }
+
+    #[test]
+    fn a_primary_that_stopped_to_wait_for_replicas_may_have_lost() {
+        let waiting = |timeline| Server {
+            is_synchronous: true,
+            ..server(7, timeline)
+        };
+        let may_have_lost = |act: &dyn Fn(&Fence, Pass)| {
+            let fence = Fence::new();
+            let pass = fence.admit(waiting(1)).unwrap();
+            act(&fence, pass);
+            fence.admit(waiting(2)).unwrap();
+            fence.failovers()[0].may_have_lost
+        };
+        assert!(!may_have_lost(&|_, _| {}));
+        assert!(!may_have_lost(&|fence, pass| fence.note(pass, true, true)));
+        assert!(may_have_lost(&|fence, pass| fence.note(pass, false, true)));
+        assert!(may_have_lost(&|fence, _| {
+            fence.admit(server(7, 1)).unwrap();
+        }));
+        // What one process of the server saw last is not what all of them do.
+        assert!(may_have_lost(&|fence, pass| {
+            fence.note(pass, false, false);
+            fence.admit(waiting(1)).unwrap();
+            fence.note(pass, true, true);
+        }));
+        // Long ago; since then a commit waited.
+        assert!(!may_have_lost(&|fence, pass| {
+            fence.note(pass, false, true);
+            let long_ago = Instant::now().checked_sub(DISTRUST * 2);
+            fence.met.lock().unwrap().alone_at = long_ago;
+            fence.note(pass, true, true);
+        }));
     }
 
     #[test]

@@ -163,6 +163,7 @@ fn needs_no_look(order: &Order) -> bool {
         after: None,
         once,
         carried: None,
+        dates: None,
     } = update
     else {
         return false;

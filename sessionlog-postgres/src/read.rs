@@ -1,5 +1,6 @@
 //! The verbs that read a session.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use sessionlog::backend::kit::{self, Moment};
@@ -373,6 +374,7 @@ pub(crate) fn lines_from(
             if row.get::<_, i64>(0) < start {
                 hidden = lines.len();
             }
+            ControlFlow::Continue(())
         };
         connection.each(&sql, &params, take).await?;
         Ok((lines, hidden))

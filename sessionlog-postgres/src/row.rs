@@ -8,6 +8,8 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio_postgres::Row;
 
+use crate::command::Dates;
+
 /// A session.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
@@ -157,6 +159,24 @@ impl Session {
     pub(crate) fn date(&mut self, updated_at: &str) {
         if let Some(nanos) = nanos_of(updated_at) {
             (self.updated_at, self.updated_ns) = (updated_at.to_owned(), nanos);
+        }
+    }
+
+    /// No younger than a conversation that was taken in, and changed last when that was, or when it
+    /// changed `before`, if that is later.
+    pub(crate) fn date_as(&mut self, dates: &Dates, before: Option<(String, i64)>) {
+        let nanos = |text: &Option<String>| nanos_of(text.as_deref()?);
+        if let (Some(updated), Some(own)) = (&dates.updated, nanos(&dates.updated)) {
+            match before.filter(|(_, known)| *known > own) {
+                Some(before) => (self.updated_at, self.updated_ns) = before,
+                None => self.date(updated),
+            }
+        }
+        if let (Some(created), Some(own)) = (&dates.created, nanos(&dates.created))
+            && (self.change.is_new || nanos_of(&self.created_at).is_none_or(|known| own < known))
+        {
+            self.created_at.clone_from(created);
+            self.change.text = true;
         }
     }
 

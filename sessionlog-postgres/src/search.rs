@@ -1,6 +1,7 @@
 //! Searching messages.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use sessionlog::backend::kit::{self, Matcher, MoreHits, Went};
@@ -14,11 +15,46 @@ use crate::listing;
 use crate::row::Session;
 use crate::store::PostgresStore;
 
-/// How many sessions are found at a time, how many of them are looked through at a time, and how
-/// many candidates of each.
+/// How many sessions are found at a time.
 const FOUND: usize = 1024;
-const SESSIONS: usize = 64;
-const LINES: i64 = 512;
+
+/// How many lines of hits are in memory before who asks is told, bytes.
+const ROOM: usize = 8 << 20;
+
+/// How much is looked through at a time. Who looks for what is often there, or long, is told soon,
+/// and who finds little goes far.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    sessions: usize,
+    /// Candidates of each.
+    lines: i64,
+}
+
+impl Pace {
+    const FIRST: Self = Self {
+        sessions: 8,
+        lines: 64,
+    };
+    const MOST: Self = Self {
+        sessions: 64,
+        lines: 512,
+    };
+
+    fn after(self, looked: &Looked) -> Self {
+        let Self { sessions, lines } = self;
+        match &looked.end {
+            // What the server has found beyond that was in vain.
+            Some(end) if looked.bytes >= ROOM => Self {
+                sessions: usize::try_from(end.nth).unwrap_or(sessions).max(1),
+                lines: end.lines.max(8),
+            },
+            _ => Self {
+                sessions: Self::MOST.sessions.min(sessions * 2),
+                lines: Self::MOST.lines.min(lines * 2),
+            },
+        }
+    }
+}
 
 /// More sessions than these that may have a text are no fewer than all.
 const FEW: usize = 10_000;
@@ -40,6 +76,7 @@ impl PostgresStore {
                 sessions: Some(matcher.sessions().clone().limit(FOUND)),
                 only: None,
                 matcher: Arc::new(matcher),
+                pace: Pace::FIRST,
                 left: VecDeque::new(),
             };
             Ok(Box::new(hunt) as Box<dyn MoreHits>)
@@ -139,7 +176,28 @@ struct Hunt {
     sessions: Option<SessionQuery>,
     /// The only sessions that may have what is looked for, once that was found out.
     only: Option<Arc<Vec<i64>>>,
+    pace: Pace,
     left: VecDeque<Left>,
+}
+
+/// What a look found.
+#[derive(Debug, Default)]
+struct Looked {
+    /// Each with the place of its session among those that were to be looked through, from 1.
+    hits: Vec<(i64, SearchHit)>,
+    /// Of the lines with hits.
+    bytes: usize,
+    /// Where it ended, if it was too much.
+    end: Option<End>,
+}
+
+/// The last line that was looked at.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    nth: i64,
+    at: i64,
+    /// How many candidates of that session were looked at.
+    lines: i64,
 }
 
 /// A session that is to be looked through, from a line on.
@@ -160,7 +218,7 @@ impl MoreHits for Hunt {
             {
                 self.find_sessions(&shared, query).await?;
             }
-            let many = self.left.len().min(SESSIONS);
+            let many = self.left.len().min(self.pace.sessions);
             let now: Vec<Left> = self.left.drain(..many).collect();
             let (hits, rest) = self.look(&shared, now).await?;
             for left in rest.into_iter().rev() {
@@ -206,33 +264,35 @@ impl Hunt {
 
     /// Hits in the order of the sessions; those after one with too many are left.
     async fn look(
-        &self,
+        &mut self,
         shared: &Arc<Shared>,
         sessions: Vec<Left>,
     ) -> Result<(Vec<SearchHit>, Vec<Left>)> {
         if sessions.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
-        let literal = self.literal();
-        let rows = shared
+        let (literal, lines) = (self.literal(), self.pace.lines);
+        let looked = shared
             .read_bulk(|shared, connection| {
-                candidates(shared, connection, (sessions.clone(), literal.clone()))
+                let sought = (literal.clone(), self.matcher.clone());
+                candidates(shared, connection, (sessions.clone(), lines), sought)
             })
             .await?;
+        self.pace = self.pace.after(&looked);
         let mut outside = self.outside(shared, &sessions).await?;
         let (mut hits, mut rest) = (Vec::new(), Vec::new());
-        let mut rows = rows.iter().peekable();
-        for (at, mut session) in (1_i64..).zip(sessions) {
-            let own = std::iter::from_fn(|| rows.next_if(|row| row.get::<_, i64>(4) == at));
-            let own: Vec<_> = own.collect();
-            if !rest.is_empty() {
+        let mut found = looked.hits.into_iter().peekable();
+        for (nth, mut session) in (1_i64..).zip(sessions) {
+            if looked.end.is_some_and(|end| end.nth < nth) {
                 rest.push(session);
                 continue;
             }
             hits.extend(outside.remove(&session.id).into_iter().flatten());
-            hits.extend(own.iter().filter_map(|row| hit(&self.matcher, row)));
-            if crate::read::number(own.len()) == LINES {
-                session.from = own.last().map_or(0, |row| row.get::<_, i64>(0) + 1);
+            while let Some((_, hit)) = found.next_if(|(of, _)| *of == nth) {
+                hits.push(hit);
+            }
+            if let Some(end) = looked.end.filter(|end| end.nth == nth) {
+                session.from = end.at + 1;
                 rest.push(session);
             }
         }
@@ -306,12 +366,14 @@ pub(crate) const HAVING_OUTSIDE: &str = "
      UNION SELECT session_id FROM {schema}.session_summaries
          WHERE position(convert_to($1, 'UTF8') IN summary) > 0";
 
-/// The lines of each session that may be looked for.
+/// Looks at the lines of each session that may be looked for, as they come, until one session has
+/// as many as it may have, or what was found takes the room there is.
 fn candidates(
     shared: Arc<Shared>,
     connection: &Connection,
-    (sessions, literal): (Vec<Left>, Literal),
-) -> Asked<'_, Vec<Row>> {
+    (sessions, lines): (Vec<Left>, i64),
+    (literal, matcher): (Literal, Arc<Matcher>),
+) -> Asked<'_, Looked> {
     Box::pin(async move {
         let sql = shared.sql.fill(CANDIDATES);
         let ids: Vec<i64> = sessions.iter().map(|left| left.id).collect();
@@ -320,10 +382,29 @@ fn candidates(
             (&ids, Type::INT8_ARRAY),
             (&from, Type::INT8_ARRAY),
             (&literal.text, Type::TEXT),
-            (&LINES, Type::INT8),
+            (&lines, Type::INT8),
             (&literal.json, Type::BYTEA),
         ];
-        Ok(connection.query(&sql, &params).await?)
+        let (mut looked, mut last) = (Looked::default(), End::default());
+        let take = |row: &Row| {
+            let nth = row.get(4);
+            last = End {
+                nth,
+                at: row.get(0),
+                lines: if nth == last.nth { last.lines + 1 } else { 1 },
+            };
+            if let Some(hit) = hit(&matcher, row) {
+                looked.hits.push((nth, hit));
+                looked.bytes += row.get::<_, &[u8]>(1).len();
+            }
+            if last.lines == lines || looked.bytes >= ROOM {
+                looked.end = Some(last);
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        };
+        connection.each(&sql, &params, take).await?;
+        Ok(looked)
     })
 }
 

@@ -71,6 +71,10 @@ const TAGS: &str = "(SELECT g.tags FROM {schema}.session_tags g
 const NO_SUMMARY: &str = "''::bytea";
 const NO_TAGS: &str = "NULL::text";
 
+/// Whether a commit that this process of the server makes now waits for a replica.
+pub(crate) const WAITS: &str = "current_setting('synchronous_standby_names') <> ''
+     AND current_setting('synchronous_commit') NOT IN ('off', 'local')";
+
 /// How many columns that are: what a statement reads besides comes after them.
 pub(crate) const WIDTH: usize = 17;
 
@@ -168,7 +172,7 @@ impl Sql {
             // since. In one with the question it could find nobody, and those would not be told.
             take_lane_and_gate: fill(
                 "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1
-                 RETURNING settled, pg_advisory_xact_lock_shared($3)",
+                 RETURNING settled, pg_advisory_xact_lock_shared($3), {WAITS}",
             ),
             // Of a transaction that is sent whole, before anything of it is answered. It may
             // come after its lane gave it up and asked what became of it: then it finds that it
@@ -178,7 +182,7 @@ impl Sql {
                 "UPDATE {schema}.lanes SET token = CAST($2 AS bigint), seen_at = now()
                  WHERE lane_id = $1 AND settled = $4
                      AND current_setting('sessionlog.token', true) = CAST(CAST($2 AS bigint) AS text)
-                 RETURNING settled, pg_advisory_xact_lock_shared($3)",
+                 RETURNING settled, pg_advisory_xact_lock_shared($3), {WAITS}",
             ),
             notify: fill("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)"),
             // Whether anybody follows is in each row, of which there is one at least.
@@ -490,6 +494,7 @@ fn fill(schema: &str, sql: &str) -> String {
         ("{COLUMNS}", COLUMNS),
         ("{SUMMARY}", SUMMARY),
         ("{TAGS}", TAGS),
+        ("{WAITS}", WAITS),
         ("{schema}", &quoted(schema)),
     ];
     let filled = parts.iter();

@@ -58,10 +58,15 @@ impl PostgresStore {
         let shared = self.inner.shared.clone();
         self.work(async move {
             let read = shared.read(|shared, connection| {
-                Box::pin(async move { Promise::read(connection, shared.connector.hosts()).await })
+                Box::pin(async move {
+                    let promise = Promise::read(connection, shared.connector.hosts()).await?;
+                    Ok((promise, connection.pass))
+                })
             });
-            let promise = read.await?;
-            let failovers = shared.connector.fence.failovers();
+            let (promise, pass) = read.await?;
+            let fence = &shared.connector.fence;
+            fence.note(pass, promise.is_replicated(), false);
+            let failovers = fence.failovers();
             Ok(PostgresStatus { promise, failovers })
         })
     }

@@ -37,6 +37,8 @@ pub(crate) struct Transaction<'a> {
     opening: Opening,
     /// How often the lane asked for a commit whose answer was lost.
     pub(crate) settled: i64,
+    /// Whether its commit waits for a replica, if the server said so.
+    waits: Option<bool>,
     /// Whether nothing was sent yet, and the sessions are as this process knows them.
     is_presumed: bool,
     /// By key; those that are gone are not among them.
@@ -63,6 +65,7 @@ impl<'a> Transaction<'a> {
             shared,
             opening,
             settled: 0,
+            waits: None,
             is_presumed: false,
             sessions: HashMap::new(),
             claims: HashMap::new(),
@@ -118,7 +121,7 @@ impl<'a> Transaction<'a> {
             self.connection.query(&sql.lock_sessions, &locked),
             self.connection.query(&sql.claims, &claimed),
         );
-        self.settled = settled?;
+        (self.settled, self.waits) = settled?;
         // What failed first says why; what was sent after it fails with the transaction.
         let (rows, claims) = (rows?, claims?);
         let is_followed = claims.first().is_some_and(|row| row.get(0));
@@ -197,6 +200,8 @@ impl<'a> Transaction<'a> {
     /// Makes the change that an update says, but for what it hides and tags.
     pub(crate) fn make(&mut self, key: &str, update: &'a Update, kind: ChangeKind) -> Outcome {
         let session = self.session(key);
+        let had_lines = session.lines > 0;
+        let before = had_lines.then(|| (session.updated_at.clone(), session.updated_ns));
         if let Some(summary) = &update.summary {
             session.set_summary(summary);
         }
@@ -209,6 +214,9 @@ impl<'a> Transaction<'a> {
         let changed = self.changed(key, kind);
         if let Some(carried) = &update.carried {
             self.carry(key, carried);
+        }
+        if let Some(dates) = &update.dates {
+            self.session(key).date_as(dates, before);
         }
         changed
     }

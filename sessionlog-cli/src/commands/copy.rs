@@ -1,5 +1,7 @@
 //! `sessionlog copy`: sessions between a directory and a database.
 
+use std::time::Instant;
+
 use clap::Args;
 use sessionlog::{Store, StoreOptions};
 use sessionlog_postgres::copy::{CopyReport, Place, copy, follow};
@@ -7,7 +9,7 @@ use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
-use crate::store::{Dir, Writing};
+use crate::store::{self, Dir, Reading, Writing};
 use crate::{progress, safe};
 
 /// Copy sessions to a database, or back
@@ -40,8 +42,11 @@ pub(crate) struct Copy {
     /// Keep up with changes until Enter is pressed: stop the writers first
     #[arg(long)]
     follow: bool,
+    /// Open the directory that is copied for reading only; IDs of messages and backups stay behind
+    #[arg(long)]
+    live: bool,
     /// The schema in the database
-    #[arg(long, value_name = "NAME", default_value = "sessionlog")]
+    #[arg(long, value_name = "NAME", default_value = SCHEMA)]
     schema: String,
     #[command(flatten)]
     how: Writing,
@@ -52,39 +57,70 @@ pub(crate) struct Copy {
 
 impl Copy {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let (from, _from) = self.source()?;
+        let mut source = self.source(self.live || self.follow)?;
         let (to, written) = self.target()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()?;
-        let report = if self.follow {
-            runtime.block_on(follow(&from, &to, enter()))
+        let mut report = if self.follow {
+            runtime.block_on(follow(&source.place, &to, enter()))
         } else {
-            let bar = progress::endless("copying");
-            let report = runtime.block_on(copy(&from, &to));
-            bar.finish_and_clear();
-            report
-        };
-        let report = report?;
+            copied(&runtime, &source.place, &to)
+        }?;
+        if self.follow && !self.live && source.lacks.is_some() {
+            // The writers have stopped, so the directory can be opened for writing.
+            let begun = Instant::now();
+            source = self.source(false)?;
+            if source.lacks.is_none() {
+                report = joined(report, copied(&runtime, &source.place, &to)?, begun);
+            }
+        }
+        if let Some(store) = source.store {
+            store.close()?;
+        }
         if let Some(store) = written {
             store.close()?;
         }
-        self.tell(&report)?;
+        self.tell(&report, source.lacks.as_deref())?;
         Ok(Outcome::found(
             report.others.is_empty() && report.failed.is_empty(),
         ))
     }
 
-    fn source(&self) -> Result<(Place, Option<crate::store::Reading>)> {
+    /// A directory is opened for writing unless it `is_live`, or somebody else writes to it.
+    fn source(&self, is_live: bool) -> Result<Source> {
         if is_database(&self.from) {
             // Who reads makes no tables: a mistyped schema would be an empty store.
-            return Ok((self.database(&self.from, false)?, None));
+            return Ok(Source::of(self.database(&self.from, false)?));
         }
         let dir = Dir {
             dir: self.from.clone().into(),
         };
-        let store = dir.read()?;
-        Ok((Place::Directory(store.chats.clone()), Some(store)))
+        // PicoClaw takes no lock, and its directory has neither IDs nor backups.
+        let is_own = dir.path().join(".sessionlog").is_dir();
+        let mut lacks =
+            (is_live && is_own).then(|| String::from("it was copied beside its gateway"));
+        if is_own && !is_live {
+            // What the gateway's own options would keep is kept.
+            let options = StoreOptions::new().auto_compact(false).once_ids(ALL_IDS);
+            match dir.write_with(self.how, options) {
+                Ok(store) => {
+                    let place = Place::Directory(store.handle().exact_keys());
+                    return Ok(Source {
+                        store: Some(store),
+                        ..Source::of(place)
+                    });
+                }
+                Err(failure) => lacks = Some(failure.to_string()),
+            }
+        }
+        let reading = dir.read()?;
+        Ok(Source {
+            lacks,
+            place: Place::Directory(reading.chats.clone()),
+            store: None,
+            _reading: Some(reading),
+        })
     }
 
     fn target(&self) -> Result<(Place, Option<Store>)> {
@@ -118,8 +154,10 @@ impl Copy {
         Ok(Place::Database(store))
     }
 
-    fn tell(&self, report: &CopyReport) -> Result<()> {
+    /// `lacks`: why message IDs and backups stayed behind, if they did.
+    fn tell(&self, report: &CopyReport, lacks: Option<&str>) -> Result<()> {
         let mut out = Output::new();
+        let next = lacks.map(|_| self.again());
         if self.json {
             out.json(&serde_json::json!({
                 "sessions": report.sessions,
@@ -129,6 +167,8 @@ impl Copy {
                 "backups": report.backups,
                 "others": report.others,
                 "left": report.left,
+                "open_for_reading_only": lacks,
+                "next": next,
                 "gap_seconds": report.gap.map(|gap| gap.as_secs_f64()),
                 "failed": report.failed.iter().map(|(key, why)| serde_json::json!({
                     "key": key,
@@ -148,6 +188,15 @@ impl Copy {
             for left in &report.left {
                 out.line(&format!("left behind, {left}"))?;
             }
+            if let (Some(why), Some(next)) = (lacks, &next) {
+                out.line(&safe::line(&format!(
+                    "IDs of messages and backups were not copied: {why}"
+                )))?;
+                out.line(&safe::line(&format!(
+                    "a message that is delivered again would be taken twice: stop the gateway, and \
+                     before another one writes to the copy, run: {next}"
+                )))?;
+            }
             for key in &report.others {
                 out.line(&safe::line(&format!("only in the target: {key}")))?;
             }
@@ -157,6 +206,75 @@ impl Copy {
         }
         out.finish()
     }
+
+    /// The command that copies what stayed behind. A password is not repeated.
+    fn again(&self) -> String {
+        let has_password = self.to.contains("password")
+            || self.to.split_once("://").is_some_and(|(_, rest)| {
+                let user = rest.split(['/', '?']).next().unwrap_or_default();
+                user.rsplit_once('@')
+                    .is_some_and(|(user, _)| user.contains(':'))
+            });
+        let to = if has_password {
+            String::from("TO")
+        } else {
+            store::quoted(self.to.as_ref())
+        };
+        let mut command = format!("{} {to}", store::command("copy", self.from.as_ref()));
+        if self.schema != SCHEMA {
+            command.push_str(" --schema ");
+            command.push_str(&self.schema);
+        }
+        command
+    }
+}
+
+/// The schema unless another is named.
+const SCHEMA: &str = "sessionlog";
+
+/// As many IDs of messages as a store can remember: opened with fewer, it would forget some that
+/// its gateway remembers.
+const ALL_IDS: usize = 1 << 16;
+
+/// What is copied.
+struct Source {
+    place: Place,
+    /// Why it is a directory open for reading only, if that leaves something behind.
+    lacks: Option<String>,
+    /// A directory that is open for writing.
+    store: Option<Store>,
+    _reading: Option<Reading>,
+}
+
+impl Source {
+    fn of(place: Place) -> Self {
+        Self {
+            place,
+            lacks: None,
+            store: None,
+            _reading: None,
+        }
+    }
+}
+
+fn copied(
+    runtime: &tokio::runtime::Runtime,
+    from: &Place,
+    to: &Place,
+) -> sessionlog::Result<CopyReport> {
+    let bar = progress::endless("copying");
+    let report = runtime.block_on(copy(from, to));
+    bar.finish_and_clear();
+    report
+}
+
+/// The report of two copies, the `second` of which began at that time.
+fn joined(first: CopyReport, mut second: CopyReport, begun: Instant) -> CopyReport {
+    second.written += first.written;
+    second.message_ids += first.message_ids;
+    second.backups += first.backups;
+    second.gap = first.gap.map(|gap| gap + begun.elapsed());
+    second
 }
 
 fn is_database(name: &str) -> bool {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "the tests fail loudly")]
 
 mod beside;
+mod copying;
 mod manners;
 mod reading;
 mod serving;

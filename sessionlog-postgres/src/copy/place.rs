@@ -1,6 +1,7 @@
 //! What a directory and a database are asked by who copies.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use serde_json::value::RawValue;
 use sessionlog::backend::kit::{self, KeptBackup, TagChange};
@@ -529,6 +530,7 @@ async fn backup_lines(store: &PostgresStore, id: i64, number: u64) -> Result<(u6
                     hidden += u64::from(row.get::<_, i64>(0) < start);
                     lines.extend_from_slice(row.get(1));
                     lines.push(b'\n');
+                    ControlFlow::Continue(())
                 };
                 let sql = &shared.sql.backup_lines;
                 connection.each(sql, &params, take).await?;

@@ -83,14 +83,16 @@ impl<'a> Transaction<'a> {
         );
         if appended.is_ok() {
             // Of what comes before, nothing failed then.
-            return self.committed(committed);
+            let lane = noted.ok();
+            let waits = lane.and_then(|rows| Some(rows.first()?.get(2)));
+            return self.committed(committed, waits);
         }
         // The first error says what is to be done; those after it, that there was one.
         let first = opened.err().or(noted.err()).or(appended.err());
         match first.map(as_race) {
             Some(Fault::Lost(reason)) => Committed::Unknown(reason),
             Some(fault) => Committed::No(fault),
-            None => self.committed(committed),
+            None => self.committed(committed, None),
         }
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Opening {
     pub(super) token: i64,
     /// How long a statement of it may take.
     longest: Duration,
+    /// Whether its callers want no commit to be waited for.
+    is_buffered: bool,
 }
 
 impl Opening {
@@ -56,13 +58,18 @@ impl Opening {
             lane,
             token,
             longest,
+            is_buffered,
         }
     }
 
     /// Begins, and notes the token as the lane's before all else: whoever looks for this
     /// transaction waits for the lane's lock, and so for its end. How often that was asked
-    /// for so far.
-    pub(super) async fn send(&self, connection: &Connection, shared: &Shared) -> Tried<i64> {
+    /// for so far, and whether the commit waits for a replica, if the server says so.
+    pub(super) async fn send(
+        &self,
+        connection: &Connection,
+        shared: &Shared,
+    ) -> Tried<(i64, Option<bool>)> {
         let lane: [Param<'_>; 3] = [
             (&self.lane, Type::INT8),
             (&self.token, Type::INT8),
@@ -80,7 +87,7 @@ impl Opening {
         );
         begun?;
         match noted?.first() {
-            Some(row) => Ok(row.get(0)),
+            Some(row) => Ok((row.get(0), shared.notifies.then(|| row.get(2)))),
             None => Err(Fault::lost("the lane is not registered")),
         }
     }
@@ -164,16 +171,26 @@ impl Transaction<'_> {
                 Err(fault) => return Committed::No(fault),
             }
         }
-        self.committed(written.9)
+        self.committed(written.9, self.waits)
     }
 
-    /// What the server's answer to the commit means.
-    pub(super) fn committed(&self, answer: Result<(), tokio_postgres::Error>) -> Committed {
+    /// What the server's answer to the commit means; `waits`: whether that waited for a replica.
+    pub(super) fn committed(
+        &self,
+        answer: Result<(), tokio_postgres::Error>,
+        waits: Option<bool>,
+    ) -> Committed {
         match answer.map_err(Fault::from) {
             Ok(()) if self.connection.was_warned() => {
                 Committed::Unknown("the server did not wait for its replicas".into())
             }
-            Ok(()) => Committed::Yes,
+            Ok(()) => {
+                if let (Some(waits), false) = (waits, self.opening.is_buffered) {
+                    let fence = &self.shared.connector.fence;
+                    fence.note(self.connection.pass, waits, true);
+                }
+                Committed::Yes
+            }
             Err(Fault::Lost(reason)) => Committed::Unknown(reason),
             Err(fault) => Committed::No(fault),
         }

@@ -491,6 +491,143 @@ fn a_session_that_fails_is_named_and_the_others_are_copied() {
 }
 
 #[test]
+fn sessions_that_fail_for_good_do_not_end_a_copy_when_another_one_is_busy() {
+    let Some(server) = server() else { return };
+    let schema = fresh("fails");
+    let short = std::time::Duration::from_millis(300);
+    let options = PostgresOptions::new(server.dsn())
+        .schema(&schema)
+        .statement_timeout(short)
+        .bulk_timeout(short)
+        .retry(short);
+    let database = PostgresStore::open(options).unwrap();
+    let dir = scratch();
+    let source = Store::open(dir.path()).unwrap();
+    let chats = source.handle();
+    let (here, there) = (
+        Place::Directory(chats.clone()),
+        Place::Database(database.clone()),
+    );
+    for text in ["0", "1"] {
+        for key in ["a", "b", "c"] {
+            chats.add_message(key, "user", text).wait().unwrap();
+        }
+        if text == "0" {
+            assert_eq!(block_on(copy(&here, &there)).unwrap().written, 3);
+        }
+    }
+    server.sql(&format!(
+        "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'refused'; END $$;
+         CREATE TRIGGER refuses BEFORE UPDATE ON {schema}.sessions FOR EACH ROW
+             WHEN (OLD.key <> 'c') EXECUTE FUNCTION {schema}.refuse()"
+    ));
+    let row = format!("UPDATE {schema}.sessions SET lines = lines WHERE key = 'c'");
+    let holder = Holder::of(server, &row);
+    let report = block_on(copy(&here, &there));
+    holder.release(server);
+    let failed = report.unwrap().failed;
+    let told: Vec<_> = failed
+        .iter()
+        .map(|(key, why)| (key.as_str(), why.is_retryable()))
+        .collect();
+    assert_eq!(told, [("a", false), ("b", false), ("c", true)]);
+    source.close().unwrap();
+}
+
+#[test]
+fn the_gap_of_a_live_copy_begins_with_the_switch_whatever_is_copied_then() {
+    let Some(server) = server() else { return };
+    let schema = fresh("gap");
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
+    let database = PostgresStore::open(options).unwrap();
+    let dir = scratch();
+    let source = Store::open(dir.path()).unwrap();
+    let chats = source.handle();
+    let (here, there) = (
+        Place::Directory(chats.clone()),
+        Place::Database(database.clone()),
+    );
+    chats.add_message("a", "user", "0").wait().unwrap();
+    block_on(copy(&here, &there)).unwrap();
+    chats.add_message("a", "user", "1").wait().unwrap();
+    let row = format!("UPDATE {schema}.sessions SET lines = lines WHERE key = 'a'");
+    let holder = Holder::of(server, &row);
+    let held = std::time::Duration::from_millis(700);
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let waits = format!(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+                 AND query LIKE '%{schema}%'"
+            );
+            while server.sql(&waits) == "0" {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            std::thread::sleep(held);
+            holder.release(server);
+        });
+        // The switch comes before the first round ends.
+        block_on(follow(&here, &there, std::future::ready(()))).unwrap()
+    });
+    assert!(report.gap.unwrap() >= held, "{:?}", report.gap);
+    assert_eq!(texts(&database, "a"), ["0", "1"]);
+    source.close().unwrap();
+}
+
+#[test]
+fn a_transcript_brings_its_summary_and_its_dates_as_into_a_directory() {
+    let Some(database) = store() else { return };
+    let dir = scratch();
+    let files = Store::open(dir.path()).unwrap();
+    let chats = files.handle();
+    let read = |text: &str| sessionlog::Transcript::read(text, None).unwrap();
+    let message = |text: &str, at: &str| {
+        format!("{{\"role\":\"user\",\"content\":\"{text}\",\"created_at\":\"{at}\"}}\n")
+    };
+    let (first, second) = ("2024-03-01T09:00:00Z", "2024-03-02T09:00:00Z");
+    let (earlier, later) = (message("a", first), message("b", second));
+    // In both orders, into a session that is younger, and into one with a summary alone.
+    for (key, texts) in [("up", [&later, &earlier]), ("down", [&earlier, &later])] {
+        for text in texts {
+            let import = database.import(key, Format::Jsonl, text);
+            assert_eq!(import.wait().unwrap(), 1);
+            chats.import(key, Format::Jsonl, text).wait().unwrap();
+        }
+        assert_eq!(database.session_meta(key).wait().unwrap().created_at, first);
+    }
+    let mut summed = read(&earlier);
+    summed.summary = String::from("of then");
+    database.set_summary("summed", "before").wait().unwrap();
+    database
+        .import_transcript("summed", summed.clone())
+        .wait()
+        .unwrap();
+    chats.set_summary("summed", "before").wait().unwrap();
+    chats.import_transcript("summed", summed).wait().unwrap();
+    for key in ["up", "down", "summed"] {
+        let (is, should) = (
+            database.session_meta(key).wait().unwrap(),
+            chats.session_meta(key).wait().unwrap(),
+        );
+        assert_eq!(
+            (is.created_at, is.updated_at, is.summary),
+            (should.created_at, should.updated_at, should.summary),
+            "{key}"
+        );
+    }
+    // What is young stays so.
+    database.add_message("young", "user", "0").wait().unwrap();
+    let young = database.session_meta("young").wait().unwrap().updated_at;
+    database
+        .import("young", Format::Jsonl, &earlier)
+        .wait()
+        .unwrap();
+    let meta = database.session_meta("young").wait().unwrap();
+    assert_eq!((&*meta.created_at, meta.updated_at), (first, young));
+    files.close().unwrap();
+}
+
+#[test]
 fn a_session_of_very_many_lines_goes_there_and_back() {
     let Some(server) = server() else { return };
     let lines = std::env::var("SESSIONLOG_LONG").map_or(60_000, |_| 1_000_000);

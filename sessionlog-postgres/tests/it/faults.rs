@@ -254,6 +254,34 @@ impl Holder {
 }
 
 #[test]
+fn a_host_that_falls_silent_is_waited_for_once_and_not_for_each_idle_connection() {
+    let Some(server) = server() else { return };
+    let proxy = Proxy::to(server.port);
+    let schema = fresh("silent");
+    // One silent connection takes three seconds, two take longer than is tried.
+    let options = PostgresOptions::new(proxy.dsn())
+        .schema(&schema)
+        .connections(4)
+        .statement_timeout(Duration::from_secs(1))
+        .retry(Duration::from_secs(5));
+    let store = PostgresStore::open(options).unwrap();
+    store.add_message("a", "user", "0").wait().unwrap();
+    let idle = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sessionlog'
+         AND state = 'idle' AND query LIKE '%{schema}%'"
+    );
+    while server.sql(&idle).parse::<usize>().unwrap() < 4 {
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| assert_eq!(texts(&store, "a"), ["0"]));
+            }
+        });
+    }
+    proxy.silence();
+    assert_eq!(texts(&store, "a"), ["0"]);
+}
+
+#[test]
 fn a_full_pool_and_a_slow_statement_end_in_an_error_that_says_so() {
     let Some(server) = Cluster::start(&["fsync=off"]) else {
         return;

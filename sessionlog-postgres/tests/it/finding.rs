@@ -379,3 +379,88 @@ fn many_sessions_are_searched_in_one_scan_and_found_in_their_order() {
     }
     assert_eq!(scans().1, before.1);
 }
+
+#[test]
+fn a_search_holds_no_more_than_some_megabytes_of_what_it_found() {
+    let Some(store) = store() else { return };
+    const LONG: usize = 1 << 20;
+    let text = |n: usize| format!("{n} needle {}", "x".repeat(LONG));
+    for key in ["a", "b", "c", "d"] {
+        let said = (0..12).map(|n| sessionlog::Message::user(text(n)));
+        store.append_all(key, said.collect()).wait().unwrap();
+    }
+    let mut search = store.search(SearchQuery::new().text("needle"));
+    let mut found: Vec<(String, String)> = Vec::new();
+    while let Some(hit) = search.wait_next() {
+        let hit = hit.unwrap();
+        let begin = hit.message.text().split(' ').next().unwrap().to_owned();
+        found.push((hit.key, begin));
+        // It says how many more it has.
+        let told = format!("{search:?}");
+        let held = told.split(|c: char| !c.is_ascii_digit());
+        let held = { held }.find(|part| !part.is_empty()).unwrap();
+        assert!(held.parse::<usize>().unwrap() < 9, "{told}");
+    }
+    let all = ["d", "c", "b", "a"]
+        .into_iter()
+        .flat_map(|key| (0..12).map(move |n| (key.to_owned(), n.to_string())));
+    assert_eq!(found, all.collect::<Vec<_>>());
+}
+
+/// What the library logs on this thread.
+#[derive(Clone, Default)]
+struct Log(std::sync::Arc<std::sync::Mutex<String>>);
+
+impl tracing::Subscriber for Log {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+impl tracing::field::Visit for Log {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        use std::fmt::Write as _;
+        let mut log = self.0.lock().unwrap();
+        writeln!(log, "{field}={value:?}").unwrap();
+    }
+}
+
+#[test]
+fn a_text_that_is_indexed_in_part_is_taken_and_that_is_logged() {
+    let Some(server) = server() else { return };
+    let options = PostgresOptions::new(server.dsn()).schema(fresh("long"));
+    let told = |store: &PostgresStore, text: &str| {
+        let log = Log::default();
+        tracing::subscriber::with_default(log.clone(), || {
+            store.add_message("a", "user", text).wait().unwrap();
+        });
+        let log = log.0.lock().unwrap().clone();
+        log.contains("indexed in part")
+    };
+    // Two bytes a character: what counts are characters.
+    let (whole, long) = ("\u{e9}".repeat(65_536), "\u{e9}".repeat(65_537));
+    let plain = PostgresStore::open(options.clone()).unwrap();
+    assert!(!told(&plain, &long), "there is no index");
+    let indexed = PostgresStore::open(options.text_search(true)).unwrap();
+    assert!(!told(&indexed, &whole));
+    assert!(told(&indexed, &long));
+    assert!(told(&indexed, &format!("found {}", "w ".repeat(40_000))));
+    assert_eq!(indexed.count("a").wait().unwrap(), 4);
+    assert_eq!(indexed.search_words("found", 9).wait().unwrap().len(), 1);
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sessionlog::SessionQuery;
 use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
-use crate::support::cluster::Cluster;
+use crate::support::cluster::{Cluster, skip};
 use crate::support::{fresh, numbers, options, scratch, server, texts};
 
 /// Why a store cannot be opened. Something that was tried again would not end.
@@ -221,7 +221,7 @@ fn tls_is_checked_as_asked_and_its_errors_name_the_host_and_what_to_do() {
         return;
     };
     let Some((cert, key)) = certificate("localhost") else {
-        eprintln!("SKIPPED: there is no openssl");
+        skip("there is no openssl");
         return;
     };
     server.put("server.crt", &cert);

@@ -216,6 +216,61 @@ fn a_killed_primary_and_a_promoted_standby_lose_and_double_nothing_of_four_proce
     }
 }
 
+#[test]
+fn a_failover_after_commits_ceased_to_wait_for_the_standby_is_not_called_lossless() {
+    let Some((mut primary, standby, options)) = pair() else {
+        return;
+    };
+    let set = |names: &str| {
+        primary.sql(&format!(
+            "ALTER SYSTEM SET synchronous_standby_names = '{names}'"
+        ));
+        primary.sql("SELECT pg_reload_conf()");
+    };
+    let wait_for = |state: &str| {
+        let sql = format!("SELECT count(*) FROM pg_stat_replication WHERE sync_state = '{state}'");
+        while primary.sql(&sql) != "1" {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    set("standby");
+    wait_for("sync");
+    // One that writes without a question, one that asks for locks first, and one that asks only.
+    let writers = [true, false].map(|prepare| {
+        let options = options.clone().lanes(1).prepare(prepare);
+        PostgresStore::open(options).unwrap()
+    });
+    let asking = PostgresStore::open(options.clone()).unwrap();
+    let waiting = PostgresStore::open(options).unwrap();
+    for store in &writers {
+        for n in 0..2 {
+            let key = format!("{store:p}");
+            store
+                .add_message(&key, "user", &n.to_string())
+                .wait()
+                .unwrap();
+        }
+    }
+    set("");
+    wait_for("async");
+    for store in &writers {
+        let key = format!("{store:p}");
+        store.add_message(&key, "user", "2").wait().unwrap();
+    }
+    assert!(!asking.status().wait().unwrap().promise.is_replicated());
+    catch_up(&primary, &standby);
+    primary.kill();
+    standby.promote();
+    let may_have_lost = |store: &PostgresStore| {
+        let failovers = store.status().wait().unwrap().failovers;
+        assert_eq!(failovers.len(), 1);
+        failovers[0].may_have_lost
+    };
+    assert!(writers.iter().chain([&asking]).all(may_have_lost));
+    // It was acknowledged nothing since.
+    assert!(!may_have_lost(&waiting));
+}
+
 /// Asserts that of what each caller was acknowledged one run is missing at most, that nothing is
 /// there twice or in another order, and that what was refused is not there.
 fn assert_lost_in_one_run(store: &PostgresStore, told: &[Told]) {

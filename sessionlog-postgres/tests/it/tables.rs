@@ -178,6 +178,79 @@ fn tables_are_split_with_what_is_in_them_and_once_only() {
 }
 
 #[test]
+fn tables_that_are_split_keep_their_owners_and_who_may_use_them() {
+    let Some(server) = server() else { return };
+    let schema = fresh("parts");
+    let (owner, app, dump) = (fresh("owner"), fresh("app"), fresh("dump"));
+    let options = PostgresOptions::new(server.dsn()).schema(&schema);
+    PostgresStore::open(options.clone()).unwrap();
+    server.sql(&format!(
+        "CREATE ROLE {owner}; CREATE ROLE {app} LOGIN; CREATE ROLE {dump};
+         GRANT USAGE ON SCHEMA {schema} TO {app};
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {app};
+         GRANT SELECT ON {schema}.lines TO {dump} WITH GRANT OPTION;
+         GRANT UPDATE (said) ON {schema}.lines TO {dump};
+         GRANT SELECT ON {schema}.backup_lines TO PUBLIC;
+         ALTER TABLE {schema}.lines OWNER TO {owner}"
+    ));
+    let dsn = server.dsn().replace("user=bot", &format!("user={app}"));
+    let app = || {
+        let options = PostgresOptions::new(&dsn).schema(&schema);
+        PostgresStore::open(options.migrate(false)).unwrap()
+    };
+    let before = app();
+    before.add_message("a", "user", "0").wait().unwrap();
+    let rights = |tables: &str| {
+        server.sql(&format!(
+            "SELECT c.relowner::regrole, a.grantee::regrole, a.privilege_type, a.is_grantable,
+                 NULL AS named FROM pg_class c, aclexplode(relacl) a WHERE c.oid IN ({tables})
+             UNION SELECT c.relowner::regrole, a.grantee::regrole, a.privilege_type,
+                 a.is_grantable, attname FROM pg_class c JOIN pg_attribute ON attrelid = c.oid,
+                 aclexplode(attacl) a WHERE c.oid IN ({tables})
+             ORDER BY 1, 2, 3, 4, 5"
+        ))
+    };
+    let names = ["lines", "backup_lines"].map(|name| format!("'{schema}.{name}'::regclass"));
+    let was = names.clone().map(|name| rights(&name));
+    assert!(was[0].contains(&owner) && was[0].contains("|t|"), "{was:?}");
+    PostgresStore::open(options.partitions(2)).unwrap();
+    assert_eq!(names.clone().map(|name| rights(&name)), was);
+    for (name, was) in names.iter().zip(was) {
+        let parts = format!("SELECT inhrelid FROM pg_inherits WHERE inhparent = {name}");
+        assert_eq!(rights(&parts), was, "of the parts of {name}");
+    }
+    // Who was there goes on, and who comes later may, too.
+    for store in [before, app()] {
+        store.add_message("a", "user", "1").wait().unwrap();
+        store.add_message("b", "user", "1").wait().unwrap();
+        store.context("b").clear().wait().unwrap();
+    }
+    assert_eq!(texts(&app(), "a"), ["0", "1", "1"]);
+}
+
+#[test]
+fn settings_of_the_tables_are_those_that_updates_in_place_need() {
+    let Some(server) = server() else { return };
+    let schema = fresh("settings");
+    PostgresStore::open(PostgresOptions::new(server.dsn()).schema(&schema)).unwrap();
+    let of = |table: &str| {
+        server.sql(&format!(
+            "SELECT array_to_string(reloptions, ' ') FROM pg_class
+             WHERE oid = '{schema}.{table}'::regclass"
+        ))
+    };
+    assert_eq!(
+        of("sessions"),
+        "fillfactor=60 autovacuum_vacuum_scale_factor=0.05"
+    );
+    assert_eq!(of("message_ids"), "autovacuum_vacuum_scale_factor=0.05");
+    assert_eq!(
+        of("lanes"),
+        "fillfactor=30 autovacuum_vacuum_scale_factor=0 autovacuum_vacuum_threshold=1000"
+    );
+}
+
+#[test]
 fn what_the_server_promises_is_told_at_open() {
     let Some(server) = Cluster::start(&["fsync=off", "synchronous_commit=off"]) else {
         return;

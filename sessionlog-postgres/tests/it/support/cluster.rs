@@ -101,13 +101,7 @@ impl Cluster {
 
     fn prepare() -> Option<Self> {
         let Some(bin) = binaries() else {
-            assert!(
-                std::env::var("SESSIONLOG_POSTGRES").as_deref() != Ok("required"),
-                "there is no PostgreSQL under /usr/lib/postgresql"
-            );
-            // Past the test's capture: this must be seen.
-            let told = "SKIPPED: there is no PostgreSQL under /usr/lib/postgresql\n";
-            std::io::stderr().write_all(told.as_bytes()).unwrap();
+            skip("there is no PostgreSQL under /usr/lib/postgresql");
             return None;
         };
         let dir = tempfile::Builder::new()
@@ -305,6 +299,17 @@ impl Cluster {
     fn as_owner(&self, program: &str) -> Command {
         as_owner(program, self.dir.path())
     }
+}
+
+/// Says that a test is left out for want of something, or fails it if none may be.
+pub(crate) fn skip(reason: &str) {
+    assert!(
+        std::env::var("SESSIONLOG_POSTGRES").as_deref() != Ok("required"),
+        "{reason}"
+    );
+    // Past the test's capture: this must be seen.
+    let told = format!("SKIPPED: {reason}\n");
+    std::io::stderr().write_all(told.as_bytes()).unwrap();
 }
 
 /// A command as an ordinary user: the server refuses to run as root.

@@ -1,13 +1,12 @@
 //! PgBouncer in transaction mode, in front of a server.
 
-use std::io::Write;
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::cluster::{Cluster, as_owner};
+use super::cluster::{Cluster, as_owner, skip};
 use super::ports::fresh_port;
 
 pub(crate) struct Pooler {
@@ -20,8 +19,7 @@ impl Pooler {
     /// Nothing if there is no PgBouncer here.
     pub(crate) fn before(server: &Cluster) -> Option<Self> {
         if !std::path::Path::new("/usr/sbin/pgbouncer").is_file() {
-            let told = b"SKIPPED: there is no /usr/sbin/pgbouncer\n";
-            std::io::stderr().write_all(told).unwrap();
+            skip("there is no /usr/sbin/pgbouncer");
             return None;
         }
         let dir = tempfile::Builder::new()

@@ -36,6 +36,8 @@ struct State {
     spoils: AtomicBool,
     cuts: AtomicU64,
     cut: watch::Sender<u64>,
+    /// How often the connections that there were fell silent.
+    silent: watch::Sender<u64>,
 }
 
 impl Proxy {
@@ -60,6 +62,7 @@ impl Proxy {
             spoils: AtomicBool::new(false),
             cuts: AtomicU64::new(0),
             cut: watch::Sender::new(0),
+            silent: watch::Sender::new(0),
         });
         let port = listener.local_addr().unwrap().port();
         let accepting = state.clone();
@@ -117,6 +120,11 @@ impl Proxy {
         self.state.to_client.store(-1, Ordering::SeqCst);
     }
 
+    /// Nothing passes any more on the connections that there are, which stay. Later ones work.
+    pub(crate) fn silence(&self) {
+        self.state.silent.send_modify(|times| *times += 1);
+    }
+
     /// How many bytes went to the server so far, and in how many round trips, if one
     /// connection is in use.
     pub(crate) fn passed(&self) -> (u64, u64) {
@@ -132,6 +140,8 @@ impl Proxy {
 async fn serve(state: Arc<State>, client: TcpStream) {
     let mut cut = state.cut.subscribe();
     cut.mark_unchanged();
+    let mut silent = state.silent.subscribe();
+    silent.mark_unchanged();
     let Ok(server) = TcpStream::connect(state.server).await else {
         return;
     };
@@ -143,6 +153,7 @@ async fn serve(state: Arc<State>, client: TcpStream) {
         held = pass(&state, &mut from_client, &mut to_server, &state.to_server) => held,
         held = pass(&state, &mut from_server, &mut to_client, &state.to_client) => held,
         _ = cut.changed() => None,
+        _ = silent.changed() => std::future::pending().await,
     };
     let Some(held) = held else { return };
     drop((from_client, to_client));

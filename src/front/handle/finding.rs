@@ -337,18 +337,16 @@ impl Source for Owned<'_> {
 impl Sight for Owned<'_> {
     fn meta(&self, (stem, key): &Listed) -> Result<Meta> {
         let shared = &self.1.shared;
-        match self.live_meta(key) {
-            Some(meta) => Ok(meta),
-            None => {
-                let meta = glance::meta(&*shared.storage, &shared.dir, stem, key)?;
-                if meta.text.key == *key {
-                    return Ok(meta);
-                }
-                shared.catalog.doubt();
-                let now = &meta.text.key;
-                Err(sidecar::anothers(&shared.dir, (stem, key), now))
-            }
+        if let Some(meta) = self.live_meta(key) {
+            return Ok(meta);
         }
+        let meta = glance::meta(&*shared.storage, &shared.dir, stem, key)?;
+        if meta.text.key != *key {
+            shared.catalog.doubt();
+            let now = &meta.text.key;
+            return Err(sidecar::anothers(&shared.dir, (stem, key), now));
+        }
+        Ok(meta)
     }
 
     fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>> {

@@ -66,7 +66,7 @@ fn add_part(at: Option<usize>, part: &Part<'_>, export: &mut Export) {
     match part.kind() {
         PartKind::Text => {}
         PartKind::Reasoning => {
-            export.leave_out(at, "reasoning: the transcript is of what was said")
+            export.leave_out(at, "reasoning: the transcript is of what was said");
         }
         PartKind::Refusal => {
             let _ = writeln!(export.text, "\nRefuses:\n\n{}", quoted(part.text()));

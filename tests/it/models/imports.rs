@@ -343,8 +343,11 @@ fn items_that_are_no_messages_are_counted_and_the_last_message_is_not_lost() {
     );
     // As deep as JSON is read, and in a message too deep.
     let deep = format!("{}{}", "[".repeat(126), "]".repeat(126));
-    let deep = format!("{{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[],\"x\":{deep}}}");
-    let refused = Transcript::read(&deep, Some(Format::OpenAiResponses));
+    let item =
+        |kind: &str| format!("{{\"type\":\"{kind}\",\"id\":\"1\",\"summary\":[],\"x\":{deep}}}");
+    let read = |kind| Transcript::read(&item(kind), Some(Format::OpenAiResponses));
+    assert_eq!(read("compaction").unwrap().skipped.len(), 1);
+    let refused = read("reasoning");
     assert!(refused.is_err(), "{refused:?}");
 }
 

@@ -18,11 +18,11 @@ use crate::store::PostgresStore;
 /// How many sessions are found at a time.
 const FOUND: usize = 1024;
 
-/// How many lines of hits are in memory before who asks is told, bytes.
+/// The caller gets its hits when their lines have so many bytes.
 const ROOM: usize = 8 << 20;
 
-/// How much is looked through at a time. Who looks for what is often there, or long, is told soon,
-/// and who finds little goes far.
+/// How much a statement looks through. A search with long hits takes small steps; one that finds
+/// little takes large ones.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     sessions: usize,
@@ -43,7 +43,7 @@ impl Pace {
     fn after(self, looked: &Looked) -> Self {
         let Self { sessions, lines } = self;
         match &looked.end {
-            // What the server has found beyond that was in vain.
+            // The server found more in vain.
             Some(end) if looked.bytes >= ROOM => Self {
                 sessions: usize::try_from(end.nth).unwrap_or(sessions).max(1),
                 lines: end.lines.max(8),

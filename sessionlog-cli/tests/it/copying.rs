@@ -67,8 +67,9 @@ fn beside_a_gateway_what_stays_behind_is_told_with_the_command_that_carries_it()
     };
     let fixture = filled();
     let gateway = Store::open(fixture.dir()).unwrap();
+    let dsn = server.dsn();
     let copy = |args: &[&str]| {
-        let args = [&[&*server.dsn(), "--schema", "beside"], args].concat();
+        let args = [&[&*dsn, "--schema", "beside"], args].concat();
         run("copy", &fixture.dir(), &args).exits(0)
     };
     let told = copy(&[]);
@@ -109,7 +110,8 @@ fn a_copy_that_keeps_up_carries_ids_and_backups_after_the_switch() {
         return;
     };
     let fixture = filled();
-    let args = [&*server.dsn(), "--follow", "--json"];
+    let dsn = server.dsn();
+    let args = [&*dsn, "--follow", "--json"];
     let told = run_with("copy", &fixture.dir(), &args, "\n").exits(0);
     let told = json(&told).remove(0);
     assert_eq!(

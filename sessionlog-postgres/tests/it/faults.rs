@@ -212,10 +212,15 @@ fn two_processes_worth_of_stores_write_one_session_in_one_order() {
 }
 
 /// A session of the operator that holds locks for as long as this lives.
-pub(crate) struct Holder(Child);
+pub(crate) struct Holder {
+    child: Child,
+    /// By which the server knows it and no other one.
+    name: String,
+}
 
 impl Holder {
     pub(crate) fn of(server: &Cluster, statements: &str) -> Self {
+        let name = fresh("holder");
         let script = format!("BEGIN; {statements}; NOTIFY held; SELECT pg_sleep(60)");
         let child = Command::new("psql")
             .args([
@@ -229,27 +234,30 @@ impl Holder {
                 "postgres",
             ])
             .args(["-XAtq", "-c", &script])
-            .env("PGAPPNAME", "holder")
+            .env("PGAPPNAME", &name)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let asleep = "SELECT count(*) FROM pg_stat_activity
-            WHERE application_name = 'holder' AND wait_event = 'PgSleep'";
+        let asleep = format!(
+            "SELECT count(*) FROM pg_stat_activity
+             WHERE application_name = '{name}' AND wait_event = 'PgSleep'"
+        );
         let begun = Instant::now();
-        while server.sql(asleep) == "0" {
+        while server.sql(&asleep) == "0" {
             assert!(begun.elapsed() < Duration::from_secs(30));
             std::thread::sleep(Duration::from_millis(10));
         }
-        Self(child)
+        Self { child, name }
     }
 
     pub(crate) fn release(mut self, server: &Cluster) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-        server.sql(
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        server.sql(&format!(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-             WHERE application_name = 'holder'",
-        );
+             WHERE application_name = '{}'",
+            self.name
+        ));
     }
 }
 

@@ -178,12 +178,8 @@ impl After {
                 .zip(left[0].as_ref())
                 .is_some_and(|(f, l)| f.starts_with(l));
         self.untold |= cut;
-        // An empty file may be one that they emptied and added to.
-        let goes_on = match (&found[0], &left[0]) {
-            (Some(found), Some(left)) => !found.is_empty() && left.starts_with(found),
-            (found, _) => found.is_none(),
-        } && !deed.rewrites;
-        self.only_added &= goes_on && !cleared && !unhidden && self.dropped.is_empty();
+        self.only_added &= adds([&found[0], &left[0]]) && !deed.rewrites && !cleared;
+        self.only_added &= !unhidden && self.dropped.is_empty();
         self.untold |= self.may_lack_files && (removed || unhidden);
         // Nor had the file a line before: what they wrote may as well be added to none.
         let has_ours = !self.known.ever.is_disjoint(&texts_in(left[0].as_ref()));
@@ -262,6 +258,14 @@ impl After {
             let certain = is_new(&|said| said.aliases == aliases);
             self.fields.aliases = aliases.filter(|_| certain);
         }
+    }
+}
+
+/// Whether a file goes on as it was found. An empty one they may have emptied and added to.
+fn adds(log: [&Option<Vec<u8>>; 2]) -> bool {
+    match log {
+        [Some(found), Some(left)] => !found.is_empty() && left.starts_with(found),
+        [found, _] => found.is_none(),
     }
 }
 

@@ -72,7 +72,7 @@ impl Copy {
             let begun = Instant::now();
             source = self.source(false)?;
             if source.lacks.is_none() {
-                report = joined(report, copied(&runtime, &source.place, &to)?, begun);
+                report = joined(&report, copied(&runtime, &source.place, &to)?, begun);
             }
         }
         if let Some(store) = source.store {
@@ -269,7 +269,7 @@ fn copied(
 }
 
 /// The report of two copies, the `second` of which began at that time.
-fn joined(first: CopyReport, mut second: CopyReport, begun: Instant) -> CopyReport {
+fn joined(first: &CopyReport, mut second: CopyReport, begun: Instant) -> CopyReport {
     second.written += first.written;
     second.message_ids += first.message_ids;
     second.backups += first.backups;

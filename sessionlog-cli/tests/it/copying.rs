@@ -1,9 +1,13 @@
 //! Moving to a database: into a server that the tests start themselves. Where there is no
-//! PostgreSQL they say `SKIPPED`; `SESSIONLOG_POSTGRES=required` makes that a failure.
+//! Postgres they say `SKIPPED`; `SESSIONLOG_POSTGRES=required` makes that a failure.
 
 // Those of the crate that keeps sessions in PostgreSQL.
 #[path = "../../../sessionlog-postgres/tests/it/support/cluster.rs"]
-#[allow(dead_code, reason = "its owner needs more of it")]
+#[allow(
+    dead_code,
+    clippy::doc_markdown,
+    reason = "its owner needs more of it, and has another list of names"
+)]
 mod cluster;
 #[path = "../../../sessionlog-postgres/tests/it/support/ports.rs"]
 mod ports;

@@ -29,7 +29,8 @@ browser() {
     fi
 }
 postgres() {
-    if packaged "ls /usr/lib/postgresql/*/bin/initdb && command -v pgbouncer" postgresql pgbouncer; then
+    if packaged "ls /usr/lib/postgresql/*/bin/initdb && command -v pgbouncer && command -v openssl" \
+        postgresql pgbouncer openssl; then
         export SESSIONLOG_POSTGRES=required
     else
         echo "SKIPPED: PostgreSQL cannot be installed"

@@ -183,9 +183,9 @@ fn of_searches(sql: &Sql) -> Vec<Statement> {
         (
             typed(
                 &sql.fill(CANDIDATES),
-                "bigint[], bigint[], text, bigint, bytea",
+                "bigint[], bigint[], text, bigint, bytea, boolean",
             ),
-            "ARRAY[7, 9]::bigint[], ARRAY[0, 0]::bigint[], 'word', 512, 'word'".into(),
+            "ARRAY[7, 9]::bigint[], ARRAY[0, 0]::bigint[], 'word', 512, 'word', false".into(),
             vec!["sessions_pkey", "lines_pkey"],
         ),
         (

@@ -65,8 +65,9 @@ impl PostgresStore {
     /// what is found is what a [`StoreHandle`](sessionlog::StoreHandle) finds. The database
     /// rules out the messages without the text, in one scan of its table if more than 1,024
     /// sessions are to be searched, and reads all of those that it cannot rule out: by a regular
-    /// expression, whatever the case of letters, or in tool calls, that is all. There is no
-    /// archive.
+    /// expression, whatever the case of letters, or in tool calls, that is all.
+    /// [`archived`](SearchQuery::archived) finds what truncations hid, until it is compacted: there
+    /// is no archive.
     #[must_use]
     pub fn search(&self, query: SearchQuery) -> Search {
         let hunt = self.inner.shared.check_open().and_then(|()| {
@@ -378,12 +379,13 @@ fn candidates(
         let sql = shared.sql.fill(CANDIDATES);
         let ids: Vec<i64> = sessions.iter().map(|left| left.id).collect();
         let from: Vec<i64> = sessions.iter().map(|left| left.from).collect();
-        let params: [Param<'_>; 5] = [
+        let params: [Param<'_>; 6] = [
             (&ids, Type::INT8_ARRAY),
             (&from, Type::INT8_ARRAY),
             (&literal.text, Type::TEXT),
             (&lines, Type::INT8),
             (&literal.json, Type::BYTEA),
+            (&matcher.is_archived(), Type::BOOL),
         ];
         let (mut looked, mut last) = (Looked::default(), End::default());
         let take = |row: &Row| {
@@ -393,7 +395,8 @@ fn candidates(
                 at: row.get(0),
                 lines: if nth == last.nth { last.lines + 1 } else { 1 },
             };
-            if let Some(hit) = hit(&matcher, row) {
+            if let Some(mut hit) = hit(&matcher, row) {
+                hit.hidden = row.get(5);
                 looked.hits.push((nth, hit));
                 looked.bytes += row.get::<_, &[u8]>(1).len();
             }
@@ -408,11 +411,13 @@ fn candidates(
     })
 }
 
-pub(crate) const CANDIDATES: &str = "SELECT l.line_at, l.line, s.history, s.key, t.n
+pub(crate) const CANDIDATES: &str = "SELECT l.line_at, l.line, s.history, s.key, t.n,
+         l.line_at < s.start_at
      FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS t(id, begin_at, n)
      JOIN {schema}.sessions s ON s.session_id = t.id,
      LATERAL (SELECT l.line_at, l.line FROM {schema}.lines l
-         WHERE l.session_id = t.id AND l.line_at >= greatest(t.begin_at, s.start_at)
+         WHERE l.session_id = t.id
+             AND l.line_at >= greatest(t.begin_at, CASE WHEN $6 THEN 0 ELSE s.start_at END)
              AND l.kind = 0 AND ($3 = '' OR CASE WHEN l.said IS NULL
                  THEN position($5 IN l.line) > 0 ELSE strpos(l.said, $3) > 0 END)
          ORDER BY l.line_at LIMIT $4) l

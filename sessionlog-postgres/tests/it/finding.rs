@@ -406,6 +406,39 @@ fn a_search_holds_no_more_than_some_megabytes_of_what_it_found() {
     assert_eq!(found, all.collect::<Vec<_>>());
 }
 
+#[test]
+fn what_a_truncation_hid_is_found_until_it_is_compacted_if_that_is_asked_for() {
+    let Some(store) = store() else { return };
+    let dir = crate::support::scratch();
+    let files = sessionlog::Store::open_with(
+        dir.path(),
+        sessionlog::StoreOptions::new().auto_compact(false),
+    )
+    .unwrap();
+    let chats = files.handle();
+    for n in 0..6 {
+        let text = format!("needle {n}");
+        store.add_message("a", "user", &text).wait().unwrap();
+        chats.add_message("a", "user", &text).wait().unwrap();
+    }
+    store.truncate_history("a", 4).wait().unwrap();
+    chats.truncate_history("a", 4).wait().unwrap();
+    let found = |mut search: sessionlog::Search| {
+        let hits = std::iter::from_fn(|| search.wait_next()).map(Result::unwrap);
+        let told = hits.map(|hit| (hit.message.text().into_owned(), hit.hidden));
+        told.collect::<Vec<_>>()
+    };
+    let query = |with| SearchQuery::new().text("needle").archived(with);
+    for with in [true, false] {
+        let hits = found(store.search(query(with)));
+        assert_eq!(hits, found(chats.search(query(with))));
+        assert_eq!(hits.len(), if with { 6 } else { 4 });
+    }
+    store.compact("a").wait().unwrap();
+    assert_eq!(found(store.search(query(true))).len(), 4);
+    files.close().unwrap();
+}
+
 /// What the library logs on this thread.
 #[derive(Clone, Default)]
 struct Log(std::sync::Arc<std::sync::Mutex<String>>);

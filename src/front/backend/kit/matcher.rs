@@ -33,6 +33,12 @@ impl Matcher {
         self.query.summaries
     }
 
+    /// Whether what is hidden of sessions is looked through, too.
+    #[must_use]
+    pub fn is_archived(&self) -> bool {
+        self.query.archived
+    }
+
     /// A text that stands, as it is, in each text that is looked for; empty if there is none, or
     /// if tool calls are looked through, whose arguments are escaped twice in a line.
     #[must_use]

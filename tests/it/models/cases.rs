@@ -27,19 +27,13 @@ fn user(text: &str) -> Value {
 
 /// The conversations that were reported as such, each with a name.
 pub(super) fn reported() -> Vec<(&'static str, Vec<Value>)> {
-    let text = |text: &str| json!({"type": "text", "text": text});
-    let thought = |text: &str| json!({"type": "thinking", "thinking": text, "signature": "sig"});
-    let reasoning = json!([{"type": "reasoning", "id": "rs_1",
-        "summary": [], "encrypted_content": "gAAAA"}]);
+    [of_orders(), of_contents()].concat()
+}
+
+/// Those in which something is not where a model wants it.
+fn of_orders() -> Vec<(&'static str, Vec<Value>)> {
     let mut half = calls(&["done", "never"]);
     half["content"] = "I look.".into();
-    let mut late_thought = calls(&["gone"]);
-    late_thought["content"] = json!([thought("one"), text("a"), thought("two")]);
-    let mut hinted = result("h");
-    hinted["content"] = (0..6)
-        .map(|n| json!({"type": "text", "text": n.to_string(), "cache_control": {"type": "ephemeral"}}))
-        .collect();
-    let picture = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
     vec![
         (
             "between",
@@ -93,6 +87,23 @@ pub(super) fn reported() -> Vec<(&'static str, Vec<Value>)> {
                 json!({"role": "critic", "content": "meh"}),
             ],
         ),
+    ]
+}
+
+/// Those with something that a model does not take as it is.
+fn of_contents() -> Vec<(&'static str, Vec<Value>)> {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let thought = |text: &str| json!({"type": "thinking", "thinking": text, "signature": "sig"});
+    let reasoning = json!([{"type": "reasoning", "id": "rs_1",
+        "summary": [], "encrypted_content": "gAAAA"}]);
+    let mut late_thought = calls(&["gone"]);
+    late_thought["content"] = json!([thought("one"), text("a"), thought("two")]);
+    let mut hinted = result("h");
+    hinted["content"] = (0..6)
+        .map(|n| json!({"type": "text", "text": n.to_string(), "cache_control": {"type": "ephemeral"}}))
+        .collect();
+    let picture = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+    vec![
         (
             "thinking last",
             vec![

@@ -452,7 +452,7 @@ fn a_title_comes_with_its_conversation_and_exports_say_it() {
         ("Fix the parser", "Mine")
     );
     let updated = chats.session_meta("new").wait().unwrap().updated_at;
-    assert_eq!(updated.to_string(), "2026-06-01T10:00:10Z");
+    assert_eq!(updated, "2026-06-01T10:00:10Z");
     let markdown = chats.export("new", Format::Markdown).wait().unwrap();
     assert!(
         markdown.starts_with("# Fix the parser\n\n## user"),

@@ -88,7 +88,7 @@ pub use compat::exchange::{
 };
 pub use compat::migrate::{
     KimiExport, KimiImport, MigrationReport, PicoclawExport, export_kimi, export_kimi_report,
-    export_picoclaw, export_picoclaw_sessions, import_kimi, migrate_from_json,
+    export_picoclaw, export_picoclaw_sessions, import_kimi, import_picoclaw, migrate_from_json,
     migrate_from_json_report,
 };
 pub use compat::{kimi, scope};

@@ -47,7 +47,7 @@ impl Migrate {
 /// If it is not, and those of the store.
 pub(crate) fn import(source: &Path, chats: &StoreHandle) -> Result<MigrationReport> {
     is_there(source)?;
-    Ok(sessionlog::migrate_from_json_report(source, chats)?)
+    Ok(sessionlog::import_picoclaw(source, chats)?)
 }
 
 fn is_there(source: &Path) -> Result<()> {

@@ -257,7 +257,7 @@ fn what_is_compacted_is_in_the_archive_and_found_there() {
 fn older_files_are_taken_over_in_place() {
     let fixture = Fixture::new();
     let dir = fixture.dir();
-    let older = r#"{"key":"old:1","messages":[{"role":"user","content":"from before"}]}"#;
+    let older = r#"{"key":"old:1","messages":[{"role":"user","content":"from before"}],"created":"2024-01-02T03:04:05Z","updated":"2024-01-02T03:04:05Z"}"#;
     fs::write(dir.join("old_1.json"), older).unwrap();
     fs::write(dir.join("bad.json"), "{").unwrap();
     let told = run("migrate", &dir, &[]).exits(1);
@@ -267,6 +267,8 @@ fn older_files_are_taken_over_in_place() {
     );
     let shown = run("show", &dir, &["old:1"]).exits(0);
     assert!(shown.contains("from before"), "{shown}");
+    let recent = run("ls", &dir, &["--keys", "--since", "yesterday"]).exits(0);
+    assert!(!recent.contains("old:1"), "{recent}");
     fs::remove_file(dir.join("bad.json")).unwrap();
     run("migrate", &dir, &[]).exits(0);
     assert!(dir.join("old_1.json.migrated").exists());

@@ -59,8 +59,8 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
 /// nothing to import. Each file directly in it whose name ends in `.json`, in
 /// the order of names, replaces the history of the session it names (its key,
 /// or if that is empty its file name without `.json`), and the summary if it
-/// has one. The session is no younger than the file says, and was changed last when the
-/// file says, unless it had messages. Scope and aliases, which only
+/// has one. As PicoClaw does it, sessions are dated to now; [`import_picoclaw`] keeps their
+/// times. Scope and aliases, which only
 /// [`LegacyJsonStore`](crate::backend::LegacyJsonStore) writes there, go to a
 /// session that has neither; else its own stay. Keys are taken literally.
 /// Then the file gets the name `….json.migrated`, replacing what had that. A
@@ -96,14 +96,21 @@ pub fn migrate_from_json_report(
     dir: impl AsRef<Path>,
     store: &StoreHandle,
 ) -> Result<MigrationReport> {
-    let import = Import::of(dir.as_ref(), store)?;
-    let mut report = MigrationReport::default();
-    for name in import.candidates()? {
-        if import.counted(&name, &mut report)? {
-            import.retire(&name)?;
-        }
-    }
-    Ok(report)
+    Import::of(dir.as_ref(), store)?.one_by_one()
+}
+
+/// Imports the sessions of PicoClaw's older manager as [`migrate_from_json_report`] does, and
+/// keeps their times: a session is no younger than its file says, and was changed last when
+/// the file says, unless it had messages.
+///
+/// Blocks until everything is on disk, durably.
+///
+/// # Errors
+/// As [`migrate_from_json_report`].
+pub fn import_picoclaw(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<MigrationReport> {
+    let mut import = Import::of(dir.as_ref(), store)?;
+    import.keeps_times = true;
+    import.one_by_one()
 }
 
 /// As [`migrate_from_json_report`], but no file gets its new name before every
@@ -216,6 +223,7 @@ struct Import<'a> {
     storage: Arc<dyn Storage>,
     engine: &'a Engine,
     store: StoreHandle,
+    keeps_times: bool,
 }
 
 impl<'a> Import<'a> {
@@ -225,7 +233,19 @@ impl<'a> Import<'a> {
             storage: store.storage(),
             engine: store.engine()?,
             store: store.exact_keys().with_durability(Durability::Durable),
+            keeps_times: false,
         })
+    }
+
+    /// Imports every file, and gives each its new name before the next.
+    fn one_by_one(&self) -> Result<MigrationReport> {
+        let mut report = MigrationReport::default();
+        for name in self.candidates()? {
+            if self.counted(&name, &mut report)? {
+                self.retire(&name)?;
+            }
+        }
+        Ok(report)
     }
 
     /// Imports a file, and says whether it may be retired.
@@ -297,7 +317,7 @@ impl<'a> Import<'a> {
             report.without_identity.push((key.clone(), reason));
         }
         // Last: each of the others dates the session to now.
-        if dates.created.is_some() || dates.updated.is_some() {
+        if self.keeps_times && (dates.created.is_some() || dates.updated.is_some()) {
             let dates = Some(dates);
             let update = update::Update::<()> {
                 dates,

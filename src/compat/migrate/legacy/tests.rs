@@ -3,7 +3,7 @@ mod sidecars;
 
 use std::sync::Arc;
 
-use super::{MigrationReport, migrate_from_json, migrate_from_json_report};
+use super::{MigrationReport, import_picoclaw, migrate_from_json, migrate_from_json_report};
 use crate::engine::open::{self, Opened, Site};
 use crate::engine::shard::worker::limits::Limits;
 use crate::engine::supervisor::threads::Threads;
@@ -337,7 +337,7 @@ fn a_session_keeps_its_dates_unless_it_had_messages_here() {
         .add_message("both", "user", "newer")
         .wait()
         .unwrap();
-    assert_eq!(rig.migrate().unwrap().migrated, 3);
+    assert_eq!(import_picoclaw(DIR, &rig.handle).unwrap().migrated, 3);
     rig.close().unwrap();
     let rig = Rig::open(&disk).unwrap();
     let meta = |key: &str| rig.handle.session_meta(key).wait().unwrap();

@@ -129,8 +129,7 @@ impl Dir {
             return Ok(());
         }
         let what = format!("there are no sessions in {}", self.dir.display());
-        let old =
-            "`sessionlog import NEW DIR -f picoclaw` takes in what PicoClaw's older manager wrote";
+        let old = "`sessionlog migrate DIR` takes over what PicoClaw's older manager wrote";
         let is_old = self.has_any(is_session_data)?;
         Err(Failure::new(what).hint(if is_old { old } else { hint }))
     }

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::export::Export;
-use super::openai::is_picture;
-use super::part::{self, Part, PartKind};
+use super::part::{self, Part, PartKind, is_picture};
 use super::reading::{at_place, invalid, list, role};
 use super::turn::{Role, Turn, put};
 use super::{lenient, opening};

@@ -173,7 +173,9 @@ fn medium(part: &Part<'_>) -> Option<Value> {
         .iter()
         .any(|s| address.starts_with(s));
     match (part.kind(), part::data(address)) {
-        (PartKind::Image, data) if is_link || data.is_some_and(|(kind, _)| is_picture(kind)) => {
+        (PartKind::Image, data)
+            if is_link || data.is_some_and(|(kind, _)| part::is_picture(kind)) =>
+        {
             let mut url = json!({"url": address});
             let detail = part.detail().filter(|detail| is_detail(detail));
             if let Some(detail) = detail {
@@ -205,14 +207,6 @@ fn medium(part: &Part<'_>) -> Option<Value> {
         }
         _ => None,
     }
-}
-
-/// The pictures that all providers take.
-pub(super) fn is_picture(media_type: &str) -> bool {
-    matches!(
-        media_type,
-        "image/png" | "image/jpeg" | "image/gif" | "image/webp"
-    )
 }
 
 pub(super) fn is_detail(detail: &str) -> bool {

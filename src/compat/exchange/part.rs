@@ -421,3 +421,11 @@ pub(super) fn homeless(part: &Part<'_>) -> String {
     };
     format!("{what} that the provider does not take there: a note stands for it")
 }
+
+/// The pictures that all providers take.
+pub(super) fn is_picture(media_type: &str) -> bool {
+    matches!(
+        media_type,
+        "image/png" | "image/jpeg" | "image/gif" | "image/webp"
+    )
+}

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::export::Export;
-use super::openai::{is_detail, is_picture};
+use super::openai::is_detail;
 use super::part::{self, Part, PartKind};
 use super::reading::{at_place, invalid};
 use super::turn::{Call, Role, Turn, put};
@@ -166,7 +166,7 @@ fn medium(part: &Part<'_>) -> Option<Value> {
                 .filter(|detail| is_detail(detail))
                 .unwrap_or("auto");
             let mut image = json!({"type": "input_image", "detail": detail});
-            if is_link || data.is_some_and(|(kind, _)| is_picture(kind)) {
+            if is_link || data.is_some_and(|(kind, _)| part::is_picture(kind)) {
                 image["image_url"] = address.into();
             } else {
                 image["file_id"] = file_id?.into();

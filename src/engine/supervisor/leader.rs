@@ -157,7 +157,7 @@ impl Leader {
     }
 
     /// Has callers find the thread asleep, or not.
-    #[cfg(feature = "testing")]
+    #[cfg(all(feature = "testing", not(sessionlog_loom)))]
     pub(crate) fn set_asleep(&self, asleep: bool) {
         self.ready.set_asleep(asleep);
     }

@@ -136,7 +136,7 @@ impl Ready {
     }
 
     /// Has callers find the leader's thread asleep, or not.
-    #[cfg(feature = "testing")]
+    #[cfg(all(feature = "testing", not(sessionlog_loom)))]
     pub(crate) fn set_asleep(&self, asleep: bool) {
         let place = &mut self.leader.lock().place;
         match (asleep, *place) {

@@ -1,7 +1,7 @@
 //! The journal: its watermark, its call for a flush, and its segments.
 
 use crate::explore::Model;
-use crate::stage::{joined, opened, segments, spawned, submitted};
+use crate::stage::{joined, opened, spawned, submitted};
 use loom::future::block_on;
 use sessionlog::testing::rig::{Rig, Setup};
 

@@ -5,9 +5,6 @@ use loom::future::block_on;
 use sessionlog::testing::sync::slot::{Promise, slot};
 use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 use std::future::poll_fn;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
 
 pub(crate) const MODELS: &[Model] = &[Model {
     name: "slot_poll",
@@ -34,14 +31,6 @@ fn a_polling_waiter_is_let_go() {
     let leaving = spawned(move || drop(promise));
     assert_eq!(block_on(poll_fn(|cx| slot.poll(cx))), None);
     leaving.join().expect("did not panic");
-}
-
-struct Answer(Arc<AtomicUsize>);
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 fn answering(promise: Promise<u8>) -> JoinHandle {

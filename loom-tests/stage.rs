@@ -31,13 +31,6 @@ pub(crate) fn reopened_as(storage: &MemoryStorage, key: &str) -> Vec<String> {
     messages.iter().map(|m| m.text().into_owned()).collect()
 }
 
-/// How many journal segments are on the disk.
-pub(crate) fn segments(storage: &MemoryStorage) -> usize {
-    let journal = format!("{}/.sessionlog/journal/", &DIR[1..]);
-    let names = storage.dump().into_keys();
-    names.filter(|name| name.starts_with(&journal)).count()
-}
-
 /// The texts of a moment's lines.
 pub(crate) fn said(moment: &Moment) -> Vec<String> {
     moment.lines.iter().map(|line| said_in(line)).collect()

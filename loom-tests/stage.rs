@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 
 use sessionlog::Reply;
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
-use sessionlog::testing::rig::{DIR, Moment, Rig, Setup, Supervisor};
+use sessionlog::testing::rig::{Moment, Rig, Setup, Supervisor};
 use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 
 /// A store without threads, and its disk.

@@ -285,7 +285,7 @@ class AsyncStore:
             nonlocal after
             page, lost, after = answer
             unreadable.extend(lost)
-            failed = Unreadable(list(dict.fromkeys(unreadable))) if unreadable else None
+            failed = Unreadable.of(unreadable) if unreadable else None
             return list(map(info_of, page)), after is None, failed
 
         return AsyncResults(ask, take)

@@ -400,7 +400,7 @@ class Store:
             if after is None:
                 break
         if unreadable:
-            raise Unreadable(list(dict.fromkeys(unreadable)))
+            raise Unreadable.of(unreadable)
 
     def search(
         self,

@@ -7,6 +7,8 @@ disk is full, or no file descriptor is left. A command that failed so took no ef
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class SessionlogError(Exception):
     """The base of all errors of this package."""
@@ -91,9 +93,18 @@ class Unreadable(Io):
 
     keys: list[str]
 
-    def __init__(self, keys: list[str]) -> None:
-        super().__init__(f"the files of these sessions cannot be read: {', '.join(keys)}")
-        self.keys = keys
+    def __init__(
+        self, message: str, keys: Iterable[str] = (), *, retryable: bool = False
+    ) -> None:
+        super().__init__(message, retryable=retryable)
+        self.keys = list(dict.fromkeys(keys))
+
+    @classmethod
+    def of(cls, keys: Iterable[str]) -> Unreadable:
+        """The error for the sessions of these keys."""
+        error = cls("", keys)
+        error.args = (f"the files of these sessions cannot be read: {', '.join(error.keys)}",)
+        return error
 
 
 class Forked(SessionlogError, RuntimeError):

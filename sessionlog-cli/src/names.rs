@@ -6,7 +6,7 @@ use sessionlog::StoreHandle;
 
 use crate::safe;
 
-/// Whether an alias is an agent's main one, which is of all its sessions.
+/// Returns true for an agent's main alias, which all its sessions share.
 pub(crate) fn is_main(alias: &str) -> bool {
     alias.starts_with("agent:") && alias.ends_with(":main")
 }

@@ -134,7 +134,7 @@ impl Dir {
         Err(Failure::new(what).hint(if is_old { old } else { hint }))
     }
 
-    /// Whether there is an entry with such a name.
+    /// Returns true if an entry of the directory has such a name.
     fn has_any(&self, is_such: impl Fn(&str) -> bool) -> Result<bool> {
         for entry in self.dir.read_dir()? {
             if is_such(&entry?.file_name().to_string_lossy()) {
@@ -145,10 +145,10 @@ impl Dir {
     }
 }
 
-/// Whether a name is one that is looked for.
+/// A test of a file name.
 type Named = fn(&str) -> bool;
 
-/// Whether a store has entries with such a name.
+/// Returns true for the names of a store's files.
 fn is_of_store(name: &str) -> bool {
     let ends = [".jsonl", ".meta.json"];
     name == ".sessionlog" || ends.iter().any(|end| name.ends_with(end))

@@ -1,6 +1,6 @@
 //! Handing conversations over in the shapes of others, and taking them in.
 
-use sessionlog::backend::kit;
+use sessionlog::backend::kit::{self, TagChange};
 use sessionlog::{Error, Export, ExportOptions, Format, Reply, Transcript};
 
 use crate::command::{Dates, Update, Verb};
@@ -75,7 +75,8 @@ impl PostgresStore {
     }
 
     /// Appends the messages of a transcript to a session, in one batch, all or nothing. Its
-    /// summary, if it has one, becomes the session's. The session is no younger than the
+    /// summary, if it has one, becomes the session's, and so does its title, unless the session has
+    /// one. The session is no younger than the
     /// transcript, and if it had no lines, was changed when that was; else at the later of both
     /// times. Branches are not looked at: each is a transcript.
     ///
@@ -90,6 +91,9 @@ impl PostgresStore {
                 kit::check_summary(summary, limit)?;
             }
             let is_empty = transcript.messages.is_empty() && summary.is_none();
+            let title = transcript.title.filter(|_| !is_empty);
+            let tags = TagChange::first_title(&title.unwrap_or_default());
+            kit::check_tags(&tags, limit)?;
             let dates = Dates {
                 created: transcript.created,
                 updated: transcript.updated,
@@ -97,6 +101,7 @@ impl PostgresStore {
             Ok(Verb::Update(Update {
                 lines: this.lines(transcript.messages)?,
                 summary,
+                tags: Some(tags).filter(|tags| !tags.is_empty()),
                 dates: Some(dates).filter(|_| !is_empty),
                 ..Update::default()
             }))

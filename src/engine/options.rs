@@ -194,8 +194,9 @@ impl StoreOptions {
     /// All lines that one command writes (a batch, a new history), in bytes,
     /// line feeds included. A batch is in memory several times over until it is
     /// durable, and holds up what others write. What makes a session of a file,
-    /// [`migrate_from_json`](crate::migrate_from_json) and
-    /// [`import_kimi`](crate::import_kimi), has no such limit. Default: 64 MiB. Bounds: 64 KiB to 1 GiB.
+    /// [`migrate_from_json`](crate::migrate_from_json),
+    /// [`import_picoclaw`](crate::import_picoclaw) and [`import_kimi`](crate::import_kimi), has no
+    /// such limit. Default: 64 MiB. Bounds: 64 KiB to 1 GiB.
     #[must_use]
     pub fn max_batch_bytes(mut self, bytes: usize) -> Self {
         self.max_batch_bytes = self.clamp("max_batch_bytes", bytes, 64 << 10, 1 << 30);

@@ -43,8 +43,8 @@ pub struct EraseReceipt {
     /// The keys of sessions whose sidecars cannot be read: they may be meant, too.
     pub unreadable: Vec<String>,
     /// Files of which it cannot be told whose lines they have. For a person or a chat: session
-    /// files without a sidecar, and those of sessions that have the id in their key and nothing
-    /// that says whose they are. What was being written, or was set aside before it had its name.
+    /// files without a sidecar, and those of sessions whose key has the id and that do not say
+    /// whose they are. What was being written, or was set aside before it had its name.
     pub doubtful: Vec<String>,
 }
 

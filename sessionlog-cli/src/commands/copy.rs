@@ -236,7 +236,7 @@ const SCHEMA: &str = "sessionlog";
 /// its gateway remembers.
 const ALL_IDS: usize = 1 << 16;
 
-/// What is copied.
+/// The source of a copy.
 struct Source {
     place: Place,
     /// Why it is a directory open for reading only, if that leaves something behind.

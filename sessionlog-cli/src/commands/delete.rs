@@ -14,7 +14,7 @@ use crate::{resolve, safe};
 ///
 /// Only `ls --deleted` lists them then, and their keys are free. `undelete` brings a session back
 /// with its backups, its archive and the ids of its messages. `retention --deleted TIME` removes
-/// what was deleted longer ago, `erase` all that is left of a person, a chat or a session.
+/// sessions that were deleted longer ago. `erase` removes everything of a person, a chat or a session.
 /// DIR must not be in use by another process.
 #[derive(Args, Debug)]
 #[command(after_help = "\

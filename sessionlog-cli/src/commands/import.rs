@@ -135,7 +135,7 @@ impl Import {
             return migrate::tell(&report);
         }
         let format = self.format.map(Format::from);
-        // Nobody else writes whom a long conversation could hold up.
+        // No other writer waits behind a long conversation.
         let options = StoreOptions::new().max_batch_bytes(LONGEST);
         if is_tree {
             let store = self.dir.create_with(self.writing, options)?;

@@ -41,7 +41,7 @@ fn database(server: &Cluster, schema: &str) -> PostgresStore {
     PostgresStore::open(PostgresOptions::new(server.dsn()).schema(schema)).unwrap()
 }
 
-/// Whether a message is taken for one that was delivered before.
+/// Returns true if a message counts as delivered before.
 fn is_known(database: &PostgresStore, id: &str) -> bool {
     let again = vec![Message::user("again")];
     let taken = database.append_once("a", id, again).wait().unwrap();

@@ -125,7 +125,7 @@ fn sessions_are_listed_by_person_time_and_size() {
         [SEVEN, EIGHT, "web:evil"]
     );
     assert_eq!(keys(&[])[0], "web:evil");
-    // That key names no person, and nothing else says whose session it is.
+    // The key web:evil does not say that it is a person's.
     let none = run("ls", &fixture.dir(), &["--person", "evil"]);
     assert!(
         none.err.contains("in their keys:\n  web:evil"),

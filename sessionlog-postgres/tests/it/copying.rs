@@ -597,6 +597,7 @@ fn a_transcript_brings_its_summary_and_its_dates_as_into_a_directory() {
     }
     let mut summed = read(&earlier);
     summed.summary = String::from("of then");
+    summed.title = Some(String::from(" of a talk "));
     database.set_summary("summed", "before").wait().unwrap();
     database
         .import_transcript("summed", summed.clone())
@@ -610,11 +611,22 @@ fn a_transcript_brings_its_summary_and_its_dates_as_into_a_directory() {
             chats.session_meta(key).wait().unwrap(),
         );
         assert_eq!(
-            (is.created_at, is.updated_at, is.summary),
-            (should.created_at, should.updated_at, should.summary),
+            (is.created_at, is.updated_at, is.summary, is.tags),
+            (
+                should.created_at,
+                should.updated_at,
+                should.summary,
+                should.tags
+            ),
             "{key}"
         );
     }
+    let title = |key: &str| database.session_meta(key).wait().unwrap().tags.title;
+    assert_eq!(title("summed"), "of a talk");
+    let mut other = read(&later);
+    other.title = Some(String::from("of another"));
+    database.import_transcript("summed", other).wait().unwrap();
+    assert_eq!(title("summed"), "of a talk");
     // What is young stays so.
     database.add_message("young", "user", "0").wait().unwrap();
     let young = database.session_meta("young").wait().unwrap().updated_at;

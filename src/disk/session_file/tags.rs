@@ -37,6 +37,8 @@ pub struct TagChange {
     pub(crate) title: Option<String>,
     pub(crate) labels: Option<Vec<String>>,
     pub(crate) pinned: Option<bool>,
+    /// The title of a session that has none.
+    first_title: Option<String>,
     /// The fields that this crate does not know, in the place of all there are.
     unknown: Option<Vec<RawField>>,
 }
@@ -228,7 +230,18 @@ impl TagChange {
             title,
             labels,
             pinned,
-            unknown: None,
+            ..Self::default()
+        }
+    }
+
+    /// Gives a session a title, without white space around it, if it has none. An empty one
+    /// changes nothing.
+    #[must_use]
+    pub fn first_title(title: &str) -> Self {
+        let title = title.trim();
+        Self {
+            first_title: (!title.is_empty()).then(|| title.to_owned()),
+            ..Self::default()
         }
     }
 
@@ -240,6 +253,7 @@ impl TagChange {
             labels: Some(tags.labels),
             pinned: Some(tags.pinned),
             unknown: Some(tags.unknown),
+            first_title: None,
         }
     }
 
@@ -261,6 +275,7 @@ impl TagChange {
         self.title.is_none()
             && self.labels.is_none()
             && self.pinned.is_none()
+            && self.first_title.is_none()
             && self.unknown.is_none()
     }
 
@@ -270,7 +285,8 @@ impl TagChange {
         let labels = self.labels.iter().flatten().map(String::len);
         let unknown = self.unknown.iter().flatten();
         let unknown = unknown.map(|field| field.name.len() + field.value.len());
-        self.title.as_ref().map_or(0, String::len) + labels.sum::<usize>() + unknown.sum::<usize>()
+        let titles = [&self.title, &self.first_title].into_iter().flatten();
+        titles.map(String::len).sum::<usize>() + labels.sum::<usize>() + unknown.sum::<usize>()
     }
 
     /// Makes the change.
@@ -279,8 +295,10 @@ impl TagChange {
             title,
             labels,
             pinned,
+            first_title,
             unknown,
         } = self;
+        let title = title.or(first_title.filter(|_| tags.title.is_empty()));
         let is_whole = unknown.is_some();
         tags.unknown = unknown.unwrap_or_else(|| std::mem::take(&mut tags.unknown));
         let names = [

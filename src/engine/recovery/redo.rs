@@ -275,12 +275,10 @@ impl<'a> Redo<'a> {
     fn clear_ways(&mut self, plans: &Plans) -> Result<()> {
         let planned = self.planned(plans);
         for (stem, plan) in &plans.sessions {
+            self.clear_way(&self.sidecar_path(stem))?;
             // What cannot be made again is not given up.
-            if !needs_no_file(planned, plan)? {
-                continue;
-            }
-            for path in [log_path(self.dir, stem), self.sidecar_path(stem)] {
-                self.clear_way(&path)?;
+            if needs_no_file(planned, plan)? {
+                self.clear_way(&log_path(self.dir, stem))?;
             }
         }
         Ok(())

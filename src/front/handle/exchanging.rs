@@ -112,26 +112,14 @@ impl StoreHandle {
             updated: transcript.updated,
             keep_later: true,
         };
+        let title = transcript.title.filter(|_| !is_empty);
         let besides = update::Update {
             summary,
+            tags: TagChange::first_title(&title.unwrap_or_default()),
             dates: Some(dates).filter(|_| !is_empty),
             ..update::Update::default()
         };
-        let title = transcript.title.filter(|title| !title.trim().is_empty());
-        let (messages, title) = (transcript.messages.into(), title.filter(|_| !is_empty));
-        let Some(title) = title else {
-            return self.commit(key, messages, besides);
-        };
-        let (this, key) = (self.clone(), key.to_owned());
-        Reply::lookup(move |place| {
-            Box::pin(async move {
-                let own = this.session_meta(&key).at(place).await?.tags.title;
-                let title = Some(title).filter(|_| own.is_empty());
-                let tags = TagChange::new(title, None, None);
-                let besides = update::Update { tags, ..besides };
-                this.commit(&key, messages, besides).at(place).await
-            })
-        })
+        self.commit(key, transcript.messages.into(), besides)
     }
 
     fn export_messages(&self, key: &str, options: ExportOptions) -> Result<Export> {

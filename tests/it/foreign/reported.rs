@@ -597,3 +597,71 @@ fn a_field_that_both_changed_is_theirs_and_ours_is_in_the_backup_and_told() {
     let of_ours = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains("\"summary\": \"ours\"");
     assert!(sidecars.any(|(_, bytes)| of_ours(&bytes)));
 }
+
+/// A link has come in the place of the file, which alone had the older lines.
+#[test]
+fn a_link_in_a_files_place_costs_nothing_wherever_the_open_after_a_crash_is_cut_short() {
+    let disk = MemoryStorage::new();
+    let mut sim = open(&disk).unwrap();
+    add(&mut sim, "a", &["1", "2"]);
+    sim.flush().unwrap();
+    add(&mut sim, "a", &["3", "4"]);
+    run(&mut sim, |chats| chats.truncate_history("a", 3));
+    run(&mut sim, |chats| chats.set_summary("a", "new"));
+    let crashed = disk.image(Image::AllLost);
+    drop(sim);
+    let log = crashed.read_foreign(path("a.jsonl")).unwrap();
+    crashed.remove_foreign(path("a.jsonl")).unwrap();
+    crashed.link_foreign(path("a.jsonl")).unwrap();
+    for step in 0.. {
+        let disk = crashed.image(Image::ProcessDeath);
+        disk.crash_at(disk.steps() + step);
+        let was_cut = open(&disk).is_err();
+        for image in [Image::AllKept, Image::AllLost] {
+            let disk = disk.image(image);
+            let mut sim = open(&disk).unwrap_or_else(|e| panic!("{step}: {e}"));
+            let refused = sim.handle().history("a");
+            let refused = sim.run(refused).unwrap_err().to_string();
+            assert!(refused.contains("a.jsonl"), "{step}: {refused}");
+            sim.close().unwrap();
+            disk.remove_foreign(path("a.jsonl")).unwrap();
+            disk.replace_foreign(path("a.jsonl"), &log).unwrap();
+            let mut sim = open(&disk).unwrap();
+            // What was truncated is the first of the lines that the file has.
+            assert_eq!(history(&mut sim, "a"), ["2"], "{step} {image:?}");
+            let meta = run(&mut sim, |chats| chats.session_meta("a"));
+            assert_eq!(meta.summary, "new", "{step} {image:?}");
+            assert_eq!(backups(&mut sim, "a"), [["3", "4"]], "{step} {image:?}");
+            sim.close().unwrap();
+        }
+        if !was_cut {
+            assert!(step > 40, "{step}");
+            break;
+        }
+    }
+}
+
+/// No other session may be kept from opening by it.
+#[test]
+fn a_directory_in_a_sidecars_place_goes_aside_also_where_the_file_was_changed() {
+    let disk = MemoryStorage::new();
+    let mut sim = open(&disk).unwrap();
+    add(&mut sim, "a", &["1"]);
+    sim.flush().unwrap();
+    add(&mut sim, "a", &["2"]);
+    add(&mut sim, "b", &["fine"]);
+    let disk = disk.image(Image::ProcessDeath);
+    drop(sim);
+    disk.replace_foreign(path("a.jsonl"), &theirs("t")).unwrap();
+    disk.remove_foreign(path("a.meta.json")).unwrap();
+    disk.write_foreign(path("a.meta.json/mine"), b"mine")
+        .unwrap();
+    let mut sim = open(&disk).unwrap();
+    assert_eq!(history(&mut sim, "a"), ["t"]);
+    assert_eq!(history(&mut sim, "b"), ["fine"]);
+    // The first was in the file that they replaced.
+    assert_eq!(backups(&mut sim, "a"), [["2"]]);
+    sim.close().unwrap();
+    let mine = disk.dump().into_values();
+    assert_eq!(mine.filter(|bytes| bytes == b"mine").count(), 1);
+}

@@ -68,8 +68,8 @@ fn key(root: &Path, path: &Path, prefix: Option<&str>, transcript: &Transcript) 
     }
 }
 
-/// Imports the conversations of one file. Each that cannot be stored, or whose session has
-/// messages, is left.
+/// Imports the conversations of one file. It leaves a conversation that the store refuses, and
+/// one whose session has messages.
 ///
 /// # Errors
 /// Those of the store: what comes after would fail, too.
@@ -110,7 +110,7 @@ fn unless_there(
     take_in(path, transcript, key, chats).map(Some)
 }
 
-/// Whether an error is about the one conversation, not the store.
+/// Returns true if an error concerns one conversation, and not the store.
 fn is_of_one(kind: ErrorKind) -> bool {
     use ErrorKind::{Conflict, InvalidInput, NotFound, Unsupported};
     matches!(kind, Conflict | InvalidInput | NotFound | Unsupported)

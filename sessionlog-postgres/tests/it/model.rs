@@ -588,6 +588,16 @@ fn a_session_whose_key_becomes_an_alias_is_listed_as_itself() {
     ]);
 }
 
+/// Its line, which says that it is lost, is longer than before.
+#[test]
+fn positions_behind_a_checkpoint_that_a_merge_lost_are_where_lines_stand() {
+    run(&[
+        Step::Checkpoint(0, false),
+        Step::Fork(0, 1, Ended::Message(0)),
+        Step::Move(0, 1, false),
+    ]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         // The quick run is the same each time, the long one is not.

@@ -31,6 +31,7 @@ Where to begin:
   restore a backup                  sessionlog restore BACKUP DIR
   look at it in a browser           sessionlog serve DIR
   a chat's id changed               sessionlog rename DIR OLD NEW
+  change one message                sessionlog show DIR KEY --numbers; sessionlog edit DIR KEY 12 TEXT
   delete a chat, and bring it back  sessionlog delete DIR KEY; sessionlog undelete DIR KEY
   forget a person                   sessionlog erase DIR --person 123456
 
@@ -86,6 +87,8 @@ pub(crate) enum Command {
     Serve(commands::serve::Serve),
     Title(commands::tag::Title),
     Label(commands::tag::Label),
+    Edit(commands::edit::Edit),
+    Remove(commands::edit::Remove),
     Rename(commands::rename::Rename),
     Delete(commands::delete::Delete),
     Undelete(commands::delete::Undelete),
@@ -121,6 +124,8 @@ impl Command {
             Self::Serve(command) => command.run(),
             Self::Title(command) => command.run(),
             Self::Label(command) => command.run(),
+            Self::Edit(command) => command.run(),
+            Self::Remove(command) => command.run(),
             Self::Rename(command) => command.run(),
             Self::Delete(command) => command.run(),
             Self::Undelete(command) => command.run(),
@@ -139,11 +144,36 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use clap::CommandFactory;
 
     use super::Cli;
+
+    /// Visits a command, and those below it.
+    fn each(command: &clap::Command, visit: &mut dyn FnMut(&clap::Command)) {
+        visit(command);
+        for below in command.get_subcommands() {
+            each(below, visit);
+        }
+    }
+
+    #[test]
+    fn a_letter_stands_for_the_same_option_in_every_command() {
+        let mut options: BTreeMap<char, BTreeSet<String>> = BTreeMap::new();
+        each(&Cli::command(), &mut |command| {
+            for option in command.get_arguments() {
+                let name = option.get_long().unwrap_or(option.get_id().as_str());
+                let letters = option.get_short_and_visible_aliases();
+                for letter in letters.into_iter().flatten() {
+                    options.entry(letter).or_default().insert(name.to_owned());
+                }
+            }
+        });
+        assert!(options.contains_key(&'n'), "{options:?}");
+        options.retain(|_, names| names.len() > 1);
+        assert_eq!(options, BTreeMap::new());
+    }
 
     #[test]
     fn the_page_for_scripts_has_every_command_and_knows_which_have_json() {

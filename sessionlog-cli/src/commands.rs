@@ -7,6 +7,7 @@ pub(crate) mod compact;
 pub(crate) mod completions;
 pub(crate) mod copy;
 pub(crate) mod delete;
+pub(crate) mod edit;
 pub(crate) mod erase;
 pub(crate) mod export;
 pub(crate) mod handover;

@@ -2,15 +2,17 @@
 
 use std::ops::Range;
 
-use sessionlog::{MarkKind, Message, OffsetDateTime, SessionSnapshot};
+use sessionlog::{Mark, MarkKind, Message, OffsetDateTime, SessionSnapshot};
 
 use crate::failure::Result;
 use crate::output;
 
 /// Messages one after the other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Excerpt {
     pub(crate) messages: Vec<Message>,
+    /// How many messages stand before the first of them, if the whole conversation was read.
+    pub(crate) first: usize,
     /// Before which of the messages a damaged line stands, or after the last of them; in
     /// ascending order.
     damaged: Vec<usize>,
@@ -47,12 +49,20 @@ impl Excerpt {
         Ok(Self::of(page.messages, outline.marks))
     }
 
-    fn of(messages: Vec<Message>, marks: Vec<sessionlog::Mark>) -> Self {
-        let marks = marks.into_iter();
-        let damaged = marks.filter(|mark| mark.kind == MarkKind::Damaged);
+    fn of(messages: Vec<Message>, marks: Vec<Mark>) -> Self {
+        let damaged = damaged_lines(marks);
+        Self::new(messages, damaged.collect())
+    }
+
+    /// These messages, and before which of them damaged lines stand, in ascending order.
+    pub(crate) fn new(messages: Vec<Message>, mut damaged: Vec<usize>) -> Self {
+        for place in &mut damaged {
+            *place = messages.len().min(*place);
+        }
         Self {
-            damaged: damaged.map(|mark| mark.after.min(messages.len())).collect(),
             messages,
+            first: 0,
+            damaged,
         }
     }
 
@@ -73,6 +83,7 @@ impl Excerpt {
         for place in &mut self.damaged {
             *place -= start;
         }
+        self.first += start;
         self.messages.truncate(end);
         self.messages.drain(..start);
     }
@@ -113,6 +124,13 @@ impl Excerpt {
     }
 }
 
+/// How many messages stand before each of the damaged lines among these marks.
+pub(crate) fn damaged_lines(marks: Vec<Mark>) -> impl Iterator<Item = usize> {
+    let marks = marks.into_iter();
+    let damaged = marks.filter(|mark| mark.kind == MarkKind::Damaged);
+    damaged.map(|mark| mark.after)
+}
+
 /// Says that lines were left out, if any was.
 pub(crate) fn note_damaged(lines: usize) {
     if lines > 0 {
@@ -135,6 +153,7 @@ mod tests {
     fn excerpt() -> Excerpt {
         Excerpt {
             messages: (0..4).map(|n| Message::user(n.to_string())).collect(),
+            first: 0,
             damaged: vec![0, 2, 2, 4],
         }
     }

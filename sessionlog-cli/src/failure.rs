@@ -5,6 +5,8 @@ use std::io;
 
 use sessionlog::{Error, ErrorKind};
 
+use crate::names;
+
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// What a command that did not fail came to.
@@ -38,9 +40,10 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Keys of the open store that are hashes are told by name.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self::Told {
-            what: what.into(),
+            what: names::text(&what.into()),
             hint: None,
         }
     }
@@ -51,7 +54,7 @@ impl Failure {
             Self::NobodyReads => self,
             Self::Told { what, .. } => Self::Told {
                 what,
-                hint: Some(hint.into()),
+                hint: Some(names::text(&hint.into())),
             },
         }
     }

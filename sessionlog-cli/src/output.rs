@@ -9,6 +9,7 @@ use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 
 use crate::failure::Result;
+use crate::{names, safe};
 
 /// Who says what, in colours.
 pub(crate) const KEY: Style = AnsiColor::Magenta.on_default();
@@ -178,18 +179,21 @@ pub(crate) fn is_quiet() -> bool {
     QUIET.get().is_some_and(|is_quiet| *is_quiet)
 }
 
-/// A remark that is no result; it goes to standard error, safe for a terminal.
+/// A remark that is no result; it goes to standard error, safe for a terminal. Keys of the open
+/// store that are hashes are told by name.
 pub(crate) fn note(text: &str) {
     if is_quiet() {
         return;
     }
-    anstream::eprintln!("{DIM}{}{DIM:#}", crate::safe::block(text));
+    let text = names::text(text);
+    anstream::eprintln!("{DIM}{}{DIM:#}", safe::block(&text));
 }
 
-/// What is wrong, but ends nothing.
+/// What is wrong, but ends nothing; told as in [`note`].
 pub(crate) fn warn(text: &str) {
     if is_quiet() {
         return;
     }
-    anstream::eprintln!("{BAD}warning:{BAD:#} {}", crate::safe::block(text));
+    let text = names::text(text);
+    anstream::eprintln!("{BAD}warning:{BAD:#} {}", safe::block(&text));
 }

@@ -1,6 +1,7 @@
 //! Which session a person means.
 
-use sessionlog::{SessionInfo, SessionQuery, StoreHandle};
+use sessionlog::scope::is_opaque_session_key;
+use sessionlog::{SessionInfo, SessionPage, SessionQuery, StoreHandle};
 
 use crate::failure::{Failure, Result};
 use crate::{names, safe};
@@ -20,29 +21,63 @@ pub(crate) fn session(chats: &StoreHandle, name: &str) -> Result<String> {
     if name.trim().is_empty() {
         return Err(Failure::new("the session's key is empty"));
     }
+    let mut found = by_key(chats, name)?;
+    if found.is_empty() {
+        let all = SessionQuery::new().limit(usize::MAX);
+        let all = chats.sessions(all).wait()?;
+        found = by_name(&all, |own| own.starts_with(name));
+        if found.is_empty() {
+            return Err(none(chats, name, &all)?);
+        }
+    }
+    match found.len() {
+        1 => Ok(found.remove(0).key),
+        _ => Err(several(name, &found)),
+    }
+}
+
+/// A session that may be meant.
+struct Candidate {
+    key: String,
+    /// What a person is shown of it: the key, or in place of a hash the alias that fits.
+    shown: String,
+}
+
+impl Candidate {
+    fn of(key: String) -> Self {
+        let shown = key.clone();
+        Self { key, shown }
+    }
+}
+
+/// The sessions of which the key begins so.
+fn by_key(chats: &StoreHandle, name: &str) -> Result<Vec<Candidate>> {
     let query = SessionQuery::new().prefix(name).limit(CANDIDATES + 1);
     let page = chats.sessions(query).wait()?;
     let unread = page.unreadable.into_iter();
     let mut keys: Vec<String> = unread.filter(|key| key.starts_with(name)).collect();
     keys.extend(page.sessions.into_iter().map(|session| session.key));
-    if keys.is_empty() {
-        keys = by_alias(chats, name)?;
-    }
-    match keys.len() {
-        0 => Err(none(chats, name)?),
-        1 => Ok(keys.remove(0)),
-        _ => Err(several(name, &keys)),
-    }
+    Ok(keys.into_iter().map(Candidate::of).collect())
 }
 
-/// The sessions of which an alias begins so.
-fn by_alias(chats: &StoreHandle, name: &str) -> Result<Vec<String>> {
-    let page = chats
-        .sessions(SessionQuery::new().limit(usize::MAX))
-        .wait()?;
-    let has = |session: &SessionInfo| session.aliases.iter().any(|alias| alias.starts_with(name));
-    let found = page.sessions.into_iter().filter(has);
-    Ok(found.map(|session| session.key).collect())
+/// The sessions of which the key or an alias is like that.
+fn by_name(all: &SessionPage, is_like: impl Fn(&str) -> bool) -> Vec<Candidate> {
+    let unread = all.unreadable.iter().filter(|key| is_like(key));
+    let unread = unread.cloned().map(Candidate::of);
+    let read = all.sessions.iter().filter_map(|session| {
+        let SessionInfo { key, aliases, .. } = session;
+        let mut alike = aliases.iter().filter(|alias| is_like(alias)).peekable();
+        if alike.peek().is_none() && !is_like(key) {
+            return None;
+        }
+        // One that all sessions of an agent have tells none of them from the others.
+        let own = alike.find(|alias| is_opaque_session_key(key) && !names::is_main(alias));
+        Some(Candidate {
+            key: key.clone(),
+            shown: own.unwrap_or(key).clone(),
+        })
+    });
+    unread.chain(read).collect()
 }
 
 /// The key of the session that `name` means, which is its whole key or alias: for what changes
@@ -56,7 +91,10 @@ pub(crate) fn whole(chats: &StoreHandle, name: &str) -> Result<String> {
     }
     let near = session(chats, name)?;
     let what = format!("there is no session {}; nothing is changed", quoted(name));
-    let hint = format!("a whole key is needed; is {} meant?", safe::line(&near));
+    let hint = format!(
+        "a whole key or alias is needed; is {} meant?",
+        safe::line(&near)
+    );
     Err(Failure::new(what).hint(hint))
 }
 
@@ -77,7 +115,7 @@ pub(crate) fn in_trash(chats: &StoreHandle, sought: &[&str]) -> Result<Vec<Sessi
     Ok(trash)
 }
 
-fn none(chats: &StoreHandle, name: &str) -> Result<Failure> {
+fn none(chats: &StoreHandle, name: &str, all: &SessionPage) -> Result<Failure> {
     let what = format!("there is no session {}", quoted(name));
     if !in_trash(chats, &[name])?.is_empty() {
         return Ok(Failure::new(what).hint(
@@ -86,21 +124,17 @@ fn none(chats: &StoreHandle, name: &str) -> Result<Failure> {
         ));
     }
     let folded = name.to_lowercase();
-    let all = chats.list_sessions().wait()?;
-    let near = all
-        .iter()
-        .filter(|key| key.to_lowercase().contains(&folded));
-    let near: Vec<&String> = near.take(CANDIDATES).collect();
+    let near = by_name(all, |own| own.to_lowercase().contains(&folded));
     Ok(Failure::new(what).hint(if near.is_empty() {
         String::from("`sessionlog ls DIR` shows all; `sessionlog ls DIR --person ID` a person's")
     } else {
-        format!("these have that in their keys:{}", list(near))
+        format!("these have that in their keys or aliases:{}", list(&near))
     }))
 }
 
-fn several(name: &str, keys: &[String]) -> Failure {
-    let many = keys.len().min(CANDIDATES);
-    let more = if keys.len() > CANDIDATES {
+fn several(name: &str, found: &[Candidate]) -> Failure {
+    let many = found.len().min(CANDIDATES);
+    let more = if found.len() > CANDIDATES {
         " or more"
     } else {
         ""
@@ -108,15 +142,15 @@ fn several(name: &str, keys: &[String]) -> Failure {
     let what = format!(
         "{} may be {many}{more} sessions:{}",
         quoted(name),
-        list(keys.iter().take(CANDIDATES))
+        list(found)
     );
-    Failure::new(what).hint("give more of the key")
+    Failure::new(what).hint("give more of the key or alias")
 }
 
-fn list<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
-    let lines = keys
-        .into_iter()
-        .map(|key| format!("\n  {}", safe::line(key)));
+/// The first candidates, one per line.
+fn list(found: &[Candidate]) -> String {
+    let shown = found.iter().take(CANDIDATES);
+    let lines = shown.map(|candidate| format!("\n  {}", safe::line(&candidate.shown)));
     lines.collect()
 }
 

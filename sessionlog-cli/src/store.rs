@@ -6,7 +6,7 @@ use clap::Args;
 use sessionlog::{RecoveryReport, Store, StoreHandle, StoreOptions};
 
 use crate::failure::{Failure, Result};
-use crate::output;
+use crate::{names, output};
 
 /// The store that a command is about.
 #[derive(Args, Clone, Debug)]
@@ -49,6 +49,7 @@ impl Dir {
         self.is_store()?;
         let store = Store::open_read_only(&self.dir)?;
         let chats = store.handle().exact_keys();
+        names::learn_from(&chats);
         Ok(Reading { store, chats })
     }
 
@@ -102,6 +103,7 @@ impl Dir {
             None => options,
         };
         let store = Store::open_with(&self.dir, options)?;
+        names::learn_from(&store.handle());
         let report = store.recovery_report();
         if report.replayed_records > 0 && !report.clean {
             let records = report.replayed_records;

@@ -18,14 +18,14 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// Writes a message; `session` says whose it is, where several are shown.
+    /// Writes a message; `label` says whose it is, where several sessions are shown, or which.
     pub(crate) fn write(
         self,
         out: &mut Output,
-        session: Option<&str>,
+        label: Option<&str>,
         message: &Message,
     ) -> Result<()> {
-        head(out, session, message)?;
+        head(out, label, message)?;
         let text = message.text();
         if message.role() == "tool" && !self.full {
             folded(out, "  ", &text)?;
@@ -83,15 +83,15 @@ impl Transcript {
     }
 }
 
-fn head(out: &mut Output, session: Option<&str>, message: &Message) -> Result<()> {
+fn head(out: &mut Output, label: Option<&str>, message: &Message) -> Result<()> {
     let role = message.role();
     let mut head = out.paint(style_of(role), &safe::line(role));
     let mut say = |what: String| {
         head.push_str("  ");
         head.push_str(&out.paint(DIM, &what));
     };
-    if let Some(session) = session {
-        say(safe::line(session).into_owned());
+    if let Some(label) = label {
+        say(safe::line(label).into_owned());
     }
     if let Some(time) = message.created_at() {
         say(times::shown(time));

@@ -55,7 +55,7 @@ pub(crate) struct Show {
     /// The month, such as 2026-11; all if none is named
     month: Option<String>,
     /// Tool calls, their results and reasoning as a whole
-    #[arg(short, long)]
+    #[arg(long)]
     full: bool,
     /// One JSON object per message and line
     #[arg(long)]

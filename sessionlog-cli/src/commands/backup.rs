@@ -8,7 +8,7 @@ use sessionlog::Error;
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::store::Dir;
-use crate::{progress, safe};
+use crate::{names, progress, safe};
 
 /// Copy the store while it is in use
 ///
@@ -54,7 +54,7 @@ impl Backup {
             out.line(&format!("{sessions} in {destination}, {written} written"))?;
             for (key, why) in &report.failed {
                 let line = format!("{key}: not copied: {why}");
-                out.line(&out.paint(output::BAD, &safe::line(&line)))?;
+                out.line(&out.paint(output::BAD, &safe::line(&names::text(&line))))?;
             }
         }
         out.finish()?;

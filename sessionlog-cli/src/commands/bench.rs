@@ -32,16 +32,16 @@ pub(crate) struct Bench {
     /// A directory on the disk; a store's own will do
     dir: PathBuf,
     /// How long
-    #[arg(short, long, value_name = "TIME", default_value = "3s", value_parser = times::parse_length)]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = times::parse_length)]
     time: Duration,
     /// How many chats write at the same time, each waiting for its answer
-    #[arg(short, long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     chats: u16,
     /// Bytes of each message's text
-    #[arg(short, long, value_name = "SIZE", default_value = "300")]
+    #[arg(long, value_name = "SIZE", default_value = "300")]
     size: bytesize::ByteSize,
     /// What an answer means
-    #[arg(short, long, value_enum, default_value_t = Level::Durable)]
+    #[arg(long, value_enum, default_value_t = Level::Durable)]
     durability: Level,
     /// One JSON object
     #[arg(long)]

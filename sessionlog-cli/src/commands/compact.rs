@@ -6,7 +6,7 @@ use sessionlog::{SessionQuery, StoreHandle, StoreOptions};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::store::{Dir, Writing};
-use crate::{progress, resolve, safe};
+use crate::{names, progress, resolve, safe};
 
 /// Drop the lines that are hidden
 ///
@@ -53,7 +53,6 @@ impl Compact {
         let before = bytes_of(&chats)?;
         let failed = compact(&chats, &keys)?;
         let after = bytes_of(&chats)?;
-        store.close()?;
         let mut out = Output::new();
         let sessions = output::count(keys.len() - failed.len(), "session");
         let (before, after) = (output::bytes(before), output::bytes(after));
@@ -62,9 +61,10 @@ impl Compact {
         ))?;
         for (key, why) in &failed {
             let line = format!("{key}: left as it is: {why}");
-            out.line(&out.paint(output::BAD, &safe::line(&line)))?;
+            out.line(&out.paint(output::BAD, &safe::line(&names::text(&line))))?;
         }
         out.finish()?;
+        store.close()?;
         Ok(Outcome::found(failed.is_empty()))
     }
 }

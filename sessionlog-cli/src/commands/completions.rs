@@ -28,7 +28,7 @@ Examples:
   sessionlog man --out /usr/local/share/man/man1")]
 pub(crate) struct Man {
     /// A directory, in which a page for each command is written; it is made if it is not there
-    #[arg(short, long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
 

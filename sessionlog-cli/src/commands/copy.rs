@@ -10,7 +10,7 @@ use sessionlog_postgres::{PostgresOptions, PostgresStore};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::store::{self, Dir, Reading, Writing};
-use crate::{progress, safe};
+use crate::{names, progress, safe};
 
 /// Copy sessions to a database, or back
 ///
@@ -75,13 +75,13 @@ impl Copy {
                 report = joined(&report, copied(&runtime, &source.place, &to)?, begun);
             }
         }
+        self.tell(&report, source.lacks.as_deref())?;
         if let Some(store) = source.store {
             store.close()?;
         }
         if let Some(store) = written {
             store.close()?;
         }
-        self.tell(&report, source.lacks.as_deref())?;
         Ok(Outcome::found(
             report.others.is_empty() && report.failed.is_empty(),
         ))
@@ -186,7 +186,7 @@ impl Copy {
                 out.line(&format!("all was there {gap:?} after the switch"))?;
             }
             for left in &report.left {
-                out.line(&format!("left behind, {left}"))?;
+                out.line(&names::text(&format!("left behind, {left}")))?;
             }
             if let (Some(why), Some(next)) = (lacks, &next) {
                 out.line(&safe::line(&format!(
@@ -198,10 +198,11 @@ impl Copy {
                 )))?;
             }
             for key in &report.others {
-                out.line(&safe::line(&format!("only in the target: {key}")))?;
+                out.line(&format!("only in the target: {}", names::name(key)))?;
             }
             for (key, why) in &report.failed {
-                out.line(&safe::line(&format!("not copied: {key}: {why}")))?;
+                let line = names::text(&format!("not copied: {key}: {why}"));
+                out.line(&safe::line(&line))?;
             }
         }
         out.finish()

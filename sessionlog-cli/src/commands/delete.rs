@@ -8,7 +8,7 @@ use sessionlog::{Error, StoreOptions};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::store::{Dir, Writing};
-use crate::{resolve, safe};
+use crate::{names, resolve};
 
 /// Delete sessions, into the trash
 ///
@@ -49,12 +49,13 @@ impl Delete {
         let exact = chats.exact_keys();
         let mut out = Output::new();
         for key in keys {
+            let name = names::name(&key);
             if self.for_good {
                 exact.delete_for_good(&key).wait()?;
             } else {
                 exact.delete_session(&key).wait()?;
             }
-            out.line(&format!("deleted {}", safe::line(&key)))?;
+            out.line(&format!("deleted {name}"))?;
         }
         store.close()?;
         out.finish()?;
@@ -98,9 +99,10 @@ impl Undelete {
             }
             error => Failure::from(error),
         })?;
+        let name = names::name(&key);
         store.close()?;
         let mut out = Output::new();
-        out.line(&format!("{} is back", safe::line(&key)))?;
+        out.line(&format!("{name} is back"))?;
         out.finish()?;
         Ok(Outcome::found(true))
     }

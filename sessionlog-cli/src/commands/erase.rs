@@ -106,7 +106,7 @@ impl Erase {
                     // Nobody, or several, are told of with who may be meant.
                     let near = resolve::session(&chats.exact_keys(), name)?;
                     let what = format!("there is no session {name}");
-                    let hint = format!("a whole key is needed; is {near} meant?");
+                    let hint = format!("a whole key or alias is needed; is {near} meant?");
                     return Err(Failure::new(what).hint(hint));
                 };
                 let page = chats.sessions(all.prefix(&key)).wait()?;
@@ -182,7 +182,7 @@ impl Erase {
             out.line(&format!("removed {}", safe::line(file)))?;
         }
         let mut bad = |what: String| {
-            let what = out.paint(BAD, &safe::line(&what));
+            let what = out.paint(BAD, &names.line(&what));
             out.line(&what)
         };
         for (file, text) in &receipt.traces.found {

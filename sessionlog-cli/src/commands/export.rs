@@ -9,7 +9,7 @@ use sessionlog::{ExportOptions, Format, Opening, PicoclawExport, StoreHandle, Un
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::store::Dir;
-use crate::{progress, resolve, safe};
+use crate::{names, progress, resolve, safe};
 
 /// Write conversations in another shape
 ///
@@ -20,10 +20,10 @@ use crate::{progress, resolve, safe};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  sessionlog export DIR telegram:123456 -f markdown > chat.md
-  sessionlog export DIR telegram:123456 -f openai -o messages.json
-  sessionlog export DIR telegram:123456 -f kimi -o context.jsonl
-  sessionlog export DIR -f picoclaw -o /srv/picoclaw/sessions
+  sessionlog export DIR telegram:123456 --format markdown > chat.md
+  sessionlog export DIR telegram:123456 --format openai -o messages.json
+  sessionlog export DIR telegram:123456 --format kimi -o context.jsonl
+  sessionlog export DIR --format picoclaw -o /srv/picoclaw/sessions
 
 Exits with 1 if a session could not go, or has no messages.")]
 pub(crate) struct Export {
@@ -33,7 +33,7 @@ pub(crate) struct Export {
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
     /// In which shape
-    #[arg(short, long, value_enum, default_value_t = Shape::Jsonl)]
+    #[arg(long, value_enum, default_value_t = Shape::Jsonl)]
     format: Shape,
     /// Where to; what is there already is not written over
     #[arg(short, long, value_name = "PATH")]
@@ -169,12 +169,12 @@ fn tell(report: &PicoclawExport) -> Result<()> {
     for (key, what) in &report.left_out {
         out.line(&format!(
             "{}: left out {}",
-            safe::line(key),
+            names::name(key),
             safe::line(what)
         ))?;
     }
     for (key, why) in &report.not_exported {
-        let line = format!("{}: not exported: {}", safe::line(key), safe::line(why));
+        let line = format!("{}: not exported: {}", names::name(key), safe::line(why));
         out.line(&out.paint(output::BAD, &line))?;
     }
     out.finish()

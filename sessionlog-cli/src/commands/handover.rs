@@ -7,6 +7,7 @@ use serde::Serialize;
 use sessionlog::{Format, Message, Store, StoreHandle, VerifyReport};
 
 use crate::failure::{Outcome, Result};
+use crate::names::Names;
 use crate::output::{self, BAD, GOOD, Output};
 use crate::store::{Dir, Writing};
 use crate::{progress, safe};
@@ -17,7 +18,7 @@ use crate::{progress, safe};
 /// reads everything once more. It says of which sessions PicoClaw reads less than there is:
 /// control records (checkpoints, token counts, system prompts), messages that are lists of
 /// parts, lines over 10 MiB, files that PicoClaw looks for under another name. `sessionlog
-/// export DIR -f picoclaw -o NEW` writes such sessions as PicoClaw can read them. DIR must not
+/// export DIR --format picoclaw -o NEW` writes such sessions as PicoClaw can read them. DIR must not
 /// be in use by another process, nor afterwards by two.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -62,11 +63,11 @@ impl Handover {
         let dir = self.dir.path();
         let verified = progress::while_reading(dir, "verifying", || Store::verify(dir))?;
         report.add(&verified);
-        self.tell(&report)?;
+        self.tell(&report, &Names::of_checks(&verified.sessions))?;
         Ok(Outcome::found(report.is_whole()))
     }
 
-    fn tell(&self, report: &Report) -> Result<()> {
+    fn tell(&self, report: &Report, names: &Names) -> Result<()> {
         let mut out = Output::new();
         if self.json {
             out.json(report)?;
@@ -74,11 +75,11 @@ impl Handover {
         }
         for (key, reasons) in &report.less {
             for why in reasons {
-                out.line(&format!("{}: {}", safe::line(key), safe::line(why)))?;
+                out.line(&format!("{}: {}", names.name(key), safe::line(why)))?;
             }
         }
         for problem in &report.problems {
-            out.line(&out.paint(BAD, &safe::line(problem)))?;
+            out.line(&out.paint(BAD, &names.line(problem)))?;
         }
         let sessions = output::count(report.sessions, "session");
         let verdict = if report.is_whole() {

@@ -11,8 +11,8 @@ use sessionlog::{Format, StoreHandle, StoreOptions, Transcript};
 use crate::commands::migrate;
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
-use crate::safe;
 use crate::store::{Dir, Writing};
+use crate::{names, safe};
 
 /// Bring conversations in from elsewhere
 ///
@@ -27,7 +27,8 @@ use crate::store::{Dir, Writing};
 ///
 /// kimi makes a new session of a context file of kimi-cli. picoclaw takes a directory of
 /// PicoClaw's older manager, one JSON file per session: what is imported is renamed there to
-/// *.json.migrated, and what a session had becomes a backup.
+/// *.json.migrated, and what a session had becomes a backup. Its files say which sessions they are,
+/// so --to does not go with it.
 ///
 /// DIR is made if it is not there. It must not be in use by another process.
 #[derive(Args, Debug)]
@@ -36,9 +37,9 @@ Examples:
   sessionlog import DIR ~/.claude/projects
   sessionlog import DIR ~/.codex/sessions --to codex
   sessionlog import DIR messages.json --to telegram:123456
-  sessionlog import DIR context.jsonl -f kimi --to cli:old
-  sessionlog import DIR ~/.picoclaw/old-sessions -f picoclaw
-  jq -c .messages[] dump.json | sessionlog import DIR - -f jsonl --to web:1
+  sessionlog import DIR context.jsonl --format kimi --to cli:old
+  sessionlog import DIR ~/.picoclaw/old-sessions --format picoclaw
+  jq -c .messages[] dump.json | sessionlog import DIR - --format jsonl --to web:1
 
 Exits with 1 if a file had to be left.")]
 pub(crate) struct Import {
@@ -47,10 +48,10 @@ pub(crate) struct Import {
     /// The file, - for standard input, or a directory
     source: PathBuf,
     /// In which shape it is, where that is not to be found out
-    #[arg(short, long, value_enum)]
+    #[arg(long, value_enum)]
     format: Option<Shape>,
     /// The key of the session that it goes to; for a directory, the beginning of the keys
-    #[arg(short, long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY")]
     to: Option<String>,
     #[command(flatten)]
     writing: Writing,
@@ -129,10 +130,18 @@ impl Import {
         let is_tree = self.source.is_dir();
         // Nothing is made for a command that cannot be carried out.
         if self.format == Some(Shape::Picoclaw) && (is_tree || !self.source.exists()) {
+            if self.to.is_some() {
+                let what = "these files say which sessions they are; --to does not go with them";
+                return Err(Failure::new(what).hint(
+                    "without --format picoclaw, the sessions of a directory get keys that begin \
+                     with --to, and its files stay as they are",
+                ));
+            }
             let store = self.dir.create_or_older(self.writing)?;
             let report = migrate::import(&self.source, &store.handle())?;
+            let outcome = migrate::tell(&report)?;
             store.close()?;
-            return migrate::tell(&report);
+            return Ok(outcome);
         }
         let format = self.format.map(Format::from);
         // No other writer waits behind a long conversation.
@@ -151,18 +160,18 @@ impl Import {
         let done: sessionlog::Result<usize> = taken
             .map(|(key, transcript)| take_in(&self.source, transcript, &key, &chats))
             .sum();
-        let own = chats.resolve_session_key(&key).wait();
-        store.close()?;
-        let messages = done?;
         // An alias leads to another key.
-        let key = own?.unwrap_or(key);
+        let own = chats.resolve_session_key(&key).wait();
+        let name = own.map(|own| names::name(&own.unwrap_or(key)));
+        store.close()?;
+        let (messages, name) = (done?, name?);
         let of = match format {
             Some(_) => String::new(),
             None => format!(" of {}", named(found.transcript.format).0),
         };
         let mut out = Output::new();
         let count = output::count(messages, "message");
-        out.line(&format!("{count}{of} imported to {}", safe::line(&key)))?;
+        out.line(&format!("{count}{of} imported to {name}"))?;
         out.finish()?;
         for what in found.remarks() {
             output::warn(&what);

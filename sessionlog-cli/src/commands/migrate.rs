@@ -7,14 +7,14 @@ use sessionlog::{MigrationReport, StoreHandle};
 
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
-use crate::safe;
 use crate::store::{Dir, Writing};
+use crate::{names, safe};
 
 /// Take over a directory of PicoClaw's older manager, in place
 ///
 /// Each *.json file in DIR, one session each, becomes a session of the store in DIR, and is
 /// renamed to *.json.migrated. What a session of the same key had becomes a backup. Files that
-/// do not read stay as they are. Run again, it changes nothing. (`import -f picoclaw` brings
+/// do not read stay as they are. Run again, it changes nothing. (`import --format picoclaw` brings
 /// such files in from another directory.)
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -36,8 +36,9 @@ impl Migrate {
         is_there(self.dir.path())?;
         let store = self.dir.create_or_older(self.writing)?;
         let report = import(self.dir.path(), &store.handle())?;
+        let outcome = tell(&report)?;
         store.close()?;
-        tell(&report)
+        Ok(outcome)
     }
 }
 
@@ -66,12 +67,15 @@ pub(crate) fn tell(report: &MigrationReport) -> Result<Outcome> {
         output::count(report.migrated, "session")
     ))?;
     for key in &report.replaced {
-        let key = safe::line(key);
+        let key = names::name(key);
         out.line(&format!("{key}: what it had before is a backup now"))?;
     }
     for (key, why) in &report.without_identity {
-        let line = format!("{}: without scope and aliases: {why}", safe::line(key));
-        out.line(&safe::line(&line))?;
+        let name = names::name(key);
+        out.line(&format!(
+            "{name}: without scope and aliases: {}",
+            safe::line(why)
+        ))?;
     }
     for (path, why) in &report.skipped {
         let line = format!("{}: left as it is: {why}", path.display());

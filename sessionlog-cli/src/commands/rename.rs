@@ -6,7 +6,7 @@ use sessionlog::{Error, Merged, StoreHandle, StoreOptions};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::Output;
 use crate::store::{Dir, Writing};
-use crate::{resolve, safe};
+use crate::{names, resolve, safe};
 
 /// Give a session another key
 ///
@@ -39,6 +39,7 @@ impl Rename {
         let store = self.dir.write_with(self.writing, StoreOptions::new())?;
         let chats = store.handle();
         let old = key_of(&chats, &self.old)?;
+        let name = names::name(&old);
         let merged = if self.merge {
             chats.merge_session(&old, &self.new).wait()
         } else {
@@ -57,7 +58,7 @@ impl Rename {
             Merged::Joined => "stands before what was said in",
             _ => "is now",
         };
-        out.line(&safe::line(&format!("{old} {did} {}", self.new)))?;
+        out.line(&format!("{name} {did} {}", safe::line(&self.new)))?;
         out.finish()?;
         Ok(Outcome::found(true))
     }

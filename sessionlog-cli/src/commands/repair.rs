@@ -8,10 +8,9 @@ use serde::Serialize;
 use sessionlog::{RepairOptions, RepairReport, Store};
 
 use crate::failure::{Outcome, Result};
-use crate::names::Names;
 use crate::output::{self, BAD, GOOD, Output};
 use crate::store::{Dir, Writing};
-use crate::{progress, safe};
+use crate::{names, progress, safe};
 
 /// Mend a damaged store
 ///
@@ -57,7 +56,10 @@ impl Repair {
             out.finish()?;
             return Ok(Outcome::found(is_whole));
         }
-        tell(&report, &self.names(&report))?;
+        // If it does not open yet, keys stand for themselves.
+        let store = self.dir.read();
+        tell(&report)?;
+        drop(store);
         if !report.needs_data_loss.is_empty() {
             output::note("`--allow-data-loss` goes on without that; keep a copy of DIR first");
         }
@@ -65,18 +67,6 @@ impl Repair {
             output::note("a backup may have what is lost: `sessionlog restore BACKUP ELSEWHERE`");
         }
         Ok(Outcome::found(is_whole))
-    }
-
-    /// The names of the sessions in the report.
-    fn names(&self, report: &RepairReport) -> Names {
-        let mut names = Names::default();
-        // If it does not open yet, keys stand for themselves.
-        if let Ok(store) = self.dir.read() {
-            for key in &report.sessions {
-                names.ask(&store.chats, key);
-            }
-        }
-        names
     }
 }
 
@@ -106,7 +96,7 @@ impl<'a> Told<'a> {
     }
 }
 
-fn tell(report: &RepairReport, names: &Names) -> Result<()> {
+fn tell(report: &RepairReport) -> Result<()> {
     let mut out = Output::new();
     if *report == RepairReport::default() {
         out.line(&out.paint(GOOD, "nothing to repair"))?;
@@ -121,7 +111,7 @@ fn tell(report: &RepairReport, names: &Names) -> Result<()> {
         let style = if label == "mended" { GOOD } else { BAD };
         for line in lines {
             let label = out.paint(style, label);
-            out.line(&format!("{label}: {}", names.line(line)))?;
+            out.line(&format!("{label}: {}", safe::line(&names::text(line))))?;
         }
     }
     let is_all_kept = report.losses.is_empty() && report.unreadable.is_empty();
@@ -129,7 +119,7 @@ fn tell(report: &RepairReport, names: &Names) -> Result<()> {
         out.line("nothing was lost")?;
     }
     if !report.sessions.is_empty() {
-        let sessions: Vec<_> = report.sessions.iter().map(|key| names.name(key)).collect();
+        let sessions: Vec<_> = report.sessions.iter().map(|key| names::name(key)).collect();
         out.line(&format!("sessions concerned: {}", sessions.join(", ")))?;
     }
     for path in &report.quarantined {

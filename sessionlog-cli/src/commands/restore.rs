@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome, Result};
 use crate::lock::{self, Writer};
 use crate::output::{self, BAD, Output};
 use crate::store::{self, Dir};
-use crate::{progress, safe};
+use crate::{names, progress, safe};
 
 /// Make a store of a backup
 ///
@@ -103,7 +103,8 @@ impl Restore {
             safe::line(&dir)
         ))?;
         for problem in &restored.problems {
-            out.line(&out.paint(BAD, &safe::line(problem)))?;
+            // The backup is open still, and has the same sessions.
+            out.line(&out.paint(BAD, &safe::line(&names::text(problem))))?;
         }
         out.finish()?;
         if !restored.sound {

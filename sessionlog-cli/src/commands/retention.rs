@@ -11,7 +11,7 @@ use crate::failure::{Outcome, Result};
 use crate::output::{self, Output};
 use crate::select::Select;
 use crate::store::{Dir, Writing};
-use crate::{safe, times};
+use crate::{names, safe, times};
 
 /// Delete sessions that are too old or too many
 ///
@@ -109,10 +109,8 @@ impl Retention {
                 output::count(report.deleted.len(), "session")
             ))?;
             for key in &report.changed {
-                out.line(&format!(
-                    "{}: changed meanwhile, and stays",
-                    safe::line(key)
-                ))?;
+                let name = names::name(key);
+                out.line(&format!("{name}: changed meanwhile, and stays"))?;
             }
         }
         out.finish()?;

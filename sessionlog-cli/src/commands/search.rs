@@ -2,20 +2,21 @@
 
 use clap::Args;
 use serde::Serialize;
-use sessionlog::{OffsetDateTime, SearchHit, SearchQuery, SessionOrder, SessionQuery, StoreHandle};
+use sessionlog::{
+    FoundIn, OffsetDateTime, SearchHit, SearchQuery, SessionOrder, SessionQuery, StoreHandle,
+};
 
 use crate::failure::{Outcome, Result};
-use crate::names::Names;
 use crate::output::{self, DIM, KEY, MATCH, Output};
 use crate::select::{self, Select};
 use crate::store::Dir;
-use crate::{progress, resolve, safe, times};
+use crate::{names, progress, resolve, safe, times};
 
 /// Find messages that say something
 ///
 /// The pattern is a text as it stands, or with -E a regular expression. Reads every session it
 /// is not told to leave out: nothing is indexed. A line of output is `session:time:role: text`,
-/// the text cut to what is around the match.
+/// or `session:summary: text`, the text cut to what is around the match.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -23,6 +24,7 @@ Examples:
   sessionlog search DIR -i -E 'invoice|receipt' --role user --since 2026-11-01
   sessionlog search DIR invoice --person 123456     what was said with one person
   sessionlog search DIR password -l                 in which sessions
+  sessionlog search DIR invoice --tool-calls --summaries
   sessionlog search DIR invoice --json | jq -r .message.content
 
 Exits with 1 if nothing is found.")]
@@ -48,7 +50,7 @@ pub(crate) struct Search {
     #[arg(long, value_name = "TIME", value_parser = select::time)]
     until: Option<OffsetDateTime>,
     /// Only in this session
-    #[arg(short, long, value_name = "SESSION", conflicts_with_all = ["prefix", "agent", "channel", "person", "chat", "deleted"])]
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["prefix", "agent", "channel", "person", "chat", "deleted"])]
     session: Option<String>,
     #[command(flatten)]
     select: Select,
@@ -58,12 +60,18 @@ pub(crate) struct Search {
     /// Also in what truncations hid, and what compactions dropped and the archive keeps
     #[arg(long)]
     archived: bool,
+    /// Also in the names and arguments of tool calls
+    #[arg(long)]
+    tool_calls: bool,
+    /// Also in titles and summaries, unless --role, --since or --until asks for messages
+    #[arg(long)]
+    summaries: bool,
     /// Sessions changed last come first; else by file name
     #[arg(long)]
     newest: bool,
     /// Stop after so many messages
-    #[arg(short, long, value_name = "N")]
-    max_count: Option<usize>,
+    #[arg(short = 'n', long, value_name = "N")]
+    limit: Option<usize>,
     /// Characters shown before and after the match
     #[arg(short = 'C', long, value_name = "N", default_value_t = 60)]
     context: usize,
@@ -84,8 +92,6 @@ impl Search {
         let (among, only) = self.among(&store.chats)?;
         let mut found = Found {
             search: &self,
-            chats: &store.chats,
-            names: Names::default(),
             out: Output::new(),
             hits: 0,
             last: None,
@@ -121,7 +127,7 @@ impl Search {
         (among, only): (&SessionQuery, Option<&str>),
         visit: &mut dyn FnMut(&SearchHit) -> Result<()>,
     ) -> Result<Vec<String>> {
-        let (mut unread, mut left) = (Vec::new(), self.max_count.unwrap_or(usize::MAX));
+        let (mut unread, mut left) = (Vec::new(), self.limit.unwrap_or(usize::MAX));
         let mut search = chats.search(self.query().among(among.clone()));
         while left > 0
             && let Some(hit) = search.wait_next()
@@ -165,7 +171,9 @@ impl Search {
     fn query(&self) -> SearchQuery {
         let mut query = SearchQuery::new()
             .ignore_case(self.ignore_case)
-            .archived(self.archived);
+            .archived(self.archived)
+            .tool_calls(self.tool_calls)
+            .summaries(self.summaries);
         query = if self.regex {
             query.regex(&self.pattern)
         } else {
@@ -187,8 +195,6 @@ impl Search {
 /// What was found so far.
 struct Found<'a> {
     search: &'a Search,
-    chats: &'a StoreHandle,
-    names: Names,
     out: Output,
     hits: usize,
     /// The session at hand, and how many messages were found in it.
@@ -202,7 +208,13 @@ struct Line<'a> {
     archived: Option<&'a str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     hidden: bool,
-    /// Where in the text the first match is, bytes.
+    /// The text that has the match: `text` of the message, `tool_name` or `tool_arguments` of a
+    /// call, `summary` or `title` of the session.
+    found_in: &'static str,
+    /// The number of that call, the first being 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call: Option<usize>,
+    /// Where in that text the first match is, bytes.
     matched: [usize; 2],
     message: &'a sessionlog::Message,
 }
@@ -219,16 +231,19 @@ impl Found<'_> {
             *hits += 1;
         }
         if self.search.json {
+            let (found_in, call) = place_of(hit);
             return self.out.json(&Line {
                 session: &hit.key,
                 archived: hit.archived.as_deref(),
                 hidden: hit.hidden,
+                found_in,
+                call,
                 matched: [hit.matched.start, hit.matched.end],
                 message: &hit.message,
             });
         }
         if self.search.sessions && is_new {
-            let name = self.names.ask(self.chats, &hit.key);
+            let name = names::name(&hit.key);
             let name = self.out.paint(KEY, &name);
             self.out.line(&name)?;
         }
@@ -243,19 +258,10 @@ impl Found<'_> {
 
     fn line(&mut self, hit: &SearchHit) -> Result<()> {
         let (before, matched, after) = parts(hit, self.search.context);
-        let name = self.names.ask(self.chats, &hit.key);
+        let name = names::name(&hit.key);
         let out = &self.out;
         let name = out.paint(KEY, &name);
-        let time = times::shown(hit.message.created_at().unwrap_or_default());
-        let archived = match (&hit.archived, hit.hidden) {
-            (Some(_), _) => " (archived)",
-            (None, true) => " (hidden)",
-            (None, false) => "",
-        };
-        let about = out.paint(
-            DIM,
-            &format!("{time}:{}{archived}", safe::line(hit.message.role())),
-        );
+        let about = out.paint(DIM, &about(hit));
         let matched = out.paint(MATCH, &safe::line(&matched));
         let text = format!("{}{matched}{}", safe::line(&before), safe::line(&after));
         self.out.line(&format!("{name}:{about}: {text}"))
@@ -265,7 +271,7 @@ impl Found<'_> {
         if let Some((key, hits)) = self.last.take()
             && self.search.count
         {
-            let name = self.names.ask(self.chats, &key);
+            let name = names::name(&key);
             let name = self.out.paint(KEY, &name);
             self.out.line(&format!("{name}:{hits}"))?;
         }
@@ -278,10 +284,48 @@ impl Found<'_> {
     }
 }
 
+/// The text that has the match, and the number of its call if it is of one.
+fn place_of(hit: &SearchHit) -> (&'static str, Option<usize>) {
+    match hit.found_in {
+        FoundIn::ToolName(nth) => ("tool_name", Some(nth)),
+        FoundIn::ToolArguments(nth) => ("tool_arguments", Some(nth)),
+        FoundIn::Summary => ("summary", None),
+        FoundIn::Title => ("title", None),
+        _ => ("text", None),
+    }
+}
+
+/// When it was said, by whom and where it stands. A summary and a title are of nobody and of no
+/// time.
+fn about(hit: &SearchHit) -> String {
+    let said = || {
+        let time = times::shown(hit.message.created_at().unwrap_or_default());
+        format!("{time}:{}", safe::line(hit.message.role()))
+    };
+    let called = |nth: usize| {
+        let call = hit.message.tool_calls().get(nth);
+        let function = call.and_then(|call| call.function.as_ref());
+        safe::short(function.map_or("", |function| &function.name), 40)
+    };
+    let mut about = match hit.found_in {
+        FoundIn::Summary => String::from("summary"),
+        FoundIn::Title => String::from("title"),
+        FoundIn::ToolName(_) => format!("{} (calls)", said()),
+        FoundIn::ToolArguments(nth) => format!("{} (calls {})", said(), called(nth)),
+        _ => said(),
+    };
+    match (&hit.archived, hit.hidden) {
+        (Some(_), _) => about.push_str(" (archived)"),
+        (None, true) => about.push_str(" (hidden)"),
+        (None, false) => {}
+    }
+    about
+}
+
 /// What stands before the match, the match, and what stands after, up to so many characters
 /// each; `…` where there is more.
 fn parts(hit: &SearchHit, around: usize) -> (String, String, String) {
-    let text = hit.message.text();
+    let text = hit.text();
     let before = text.get(..hit.matched.start).unwrap_or_default();
     let after = text.get(hit.matched.end..).unwrap_or_default();
     let matched = text.get(hit.matched.clone()).unwrap_or_default();

@@ -24,7 +24,7 @@ Examples:
   sessionlog show DIR agent:main:telegram      by the beginning of a key or an alias
   sessionlog show DIR telegram:123456 -n 20    the newest 20 messages
   sessionlog show DIR telegram:123456 --since yesterday --until today
-  sessionlog show DIR telegram:123456 --range 10..20
+  sessionlog show DIR telegram:123456 --range 10..20 --numbers
   sessionlog show DIR telegram:123456 --json | jq -r .content
 
 Exits with 1 if there are no such messages, or if damaged lines are left out among them.")]
@@ -37,11 +37,11 @@ pub(crate) struct Show {
     #[arg(
         short = 'n',
         long,
-        alias = "tail",
+        visible_alias = "last",
         value_name = "N",
         conflicts_with = "range"
     )]
-    last: Option<usize>,
+    limit: Option<usize>,
     /// Only the messages from one number to another, the first being 1: 10..20, 10.. or ..20
     #[arg(long, value_name = "FROM..TO", value_parser = range)]
     range: Option<Range<usize>>,
@@ -52,8 +52,11 @@ pub(crate) struct Show {
     #[arg(long, value_name = "TIME", value_parser = select::time)]
     until: Option<OffsetDateTime>,
     /// Tool calls, their results and reasoning as a whole
-    #[arg(short, long)]
+    #[arg(long)]
     full: bool,
+    /// The number of each message, which `edit` and `remove` take
+    #[arg(long, conflicts_with = "json")]
+    numbers: bool,
     /// One JSON object per message and line
     #[arg(long)]
     json: bool,
@@ -84,8 +87,8 @@ impl Show {
 
     fn excerpt(&self, snapshot: &SessionSnapshot) -> Result<Excerpt> {
         let is_by_time = self.since.is_some() || self.until.is_some();
-        let mut excerpt = match self.last {
-            Some(last) if !is_by_time => Excerpt::newest(snapshot, last)?,
+        let mut excerpt = match self.limit {
+            Some(limit) if !is_by_time && !self.numbers => Excerpt::newest(snapshot, limit)?,
             _ => Excerpt::whole(snapshot)?,
         };
         if let Some(range) = &self.range {
@@ -93,10 +96,10 @@ impl Show {
         }
         if is_by_time {
             excerpt.between(self.since, self.until);
-            if let Some(last) = self.last {
-                let all = excerpt.messages.len();
-                excerpt.cut(all.saturating_sub(last)..all);
-            }
+        }
+        if let Some(limit) = self.limit {
+            let all = excerpt.messages.len();
+            excerpt.cut(all.saturating_sub(limit)..all);
         }
         Ok(excerpt)
     }
@@ -105,9 +108,14 @@ impl Show {
         let mut out = Output::paged(!self.no_pager);
         head(&mut out, key, snapshot)?;
         let transcript = Transcript { full: self.full };
+        let mut numbers = excerpt.first + 1..;
         for shown in excerpt.each() {
             match shown {
-                Shown::Message(message) => transcript.write(&mut out, None, message)?,
+                Shown::Message(message) => {
+                    let number = numbers.next().filter(|_| self.numbers);
+                    let number = number.map(|number| format!("#{number}"));
+                    transcript.write(&mut out, number.as_deref(), message)?;
+                }
                 Shown::Damaged(lines) => Transcript::damaged(&mut out, None, lines)?,
             }
         }

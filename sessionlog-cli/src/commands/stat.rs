@@ -11,7 +11,7 @@ use crate::lock::{self, Writer};
 use crate::output::{self, HEAD, Output};
 use crate::progress;
 use crate::store::Dir;
-use crate::{resolve, safe, times};
+use crate::{names, resolve, safe, times};
 
 /// Show a store, or one session, at a glance
 ///
@@ -152,7 +152,7 @@ impl StoreStat {
         }
         rows.show(out)?;
         for finding in &self.findings {
-            out.line(&out.paint(output::BAD, &safe::line(finding)))?;
+            out.line(&out.paint(output::BAD, &safe::line(&names::text(finding))))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use sessionlog::{StoreOptions, Update};
 use crate::failure::{Outcome, Result};
 use crate::output::{self, Output};
 use crate::store::{Dir, Writing};
-use crate::{resolve, safe};
+use crate::{names, resolve, safe};
 
 /// Give a session a title
 ///
@@ -37,12 +37,13 @@ impl Title {
         let key = resolve::whole(&chats, &self.session)?;
         chats.exact_keys().set_title(&key, &self.text).wait()?;
         let title = chats.exact_keys().session_meta(&key).wait()?.tags.title;
+        let name = names::name(&key);
         store.close()?;
         let mut out = Output::new();
         out.line(&if title.is_empty() {
-            format!("{} has no title", safe::line(&key))
+            format!("{name} has no title")
         } else {
-            format!("{} is called {}", safe::line(&key), safe::line(&title))
+            format!("{name} is called {}", safe::line(&title))
         })?;
         out.finish()?;
         Ok(Outcome::found(true))

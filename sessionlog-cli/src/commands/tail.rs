@@ -14,12 +14,11 @@ use self::watch::{All, Few, Fresh};
 use crate::cost::Cost;
 use crate::excerpt::{self, Excerpt};
 use crate::failure::{Failure, Outcome, Result};
-use crate::names::Names;
 use crate::output::{self, Output};
-use crate::resolve;
 use crate::select::Select;
 use crate::store::Dir;
 use crate::transcript::Transcript;
+use crate::{names, resolve};
 
 /// Show the newest messages, and with -f those that come
 ///
@@ -49,8 +48,14 @@ pub(crate) struct Tail {
     #[arg(short, long)]
     follow: bool,
     /// How many messages to begin with
-    #[arg(short = 'n', long = "tail", value_name = "N", default_value_t = 10)]
-    newest: usize,
+    #[arg(
+        short = 'n',
+        long,
+        visible_alias = "last",
+        value_name = "N",
+        default_value_t = 10
+    )]
+    limit: usize,
     /// Tool calls, their results and reasoning as a whole
     #[arg(long)]
     full: bool,
@@ -80,14 +85,12 @@ impl Tail {
             transcript: Transcript { full: self.full },
             json: self.json,
             says_whose: self.sessions.len() != 1,
-            names: Names::default(),
-            chats: chats.clone(),
             any: false,
             left_out: 0,
         };
         if self.sessions.is_empty() {
             let mut all = All::new(self.dir.path(), self.select.query());
-            let newest = all.listed(chats, self.newest, self.follow)?;
+            let newest = all.listed(chats, self.limit, self.follow)?;
             self.newest_of(chats, &newest, &mut all, &mut shown)?;
             return self.follow(shown, || all.fresh(chats));
         }
@@ -99,14 +102,9 @@ impl Tail {
         let mut few = Few::default();
         for key in keys {
             let snapshot = chats.snapshot(&key).wait()?;
-            let newest = Excerpt::newest(&snapshot, self.newest)?;
+            let newest = Excerpt::newest(&snapshot, self.limit)?;
             few.push(&key, Anchor::at_end_of(&snapshot)?);
-            for one in newest.each() {
-                match one {
-                    excerpt::Shown::Message(message) => shown.message(&key, message)?,
-                    excerpt::Shown::Damaged(lines) => shown.damaged(&key, lines)?,
-                }
-            }
+            shown.excerpt(&key, &newest)?;
         }
         self.follow(shown, || few.fresh(chats))
     }
@@ -121,7 +119,7 @@ impl Tail {
         let mut entries = Vec::new();
         for key in sessions {
             let snapshot = chats.snapshot(key).wait()?;
-            let excerpt = Excerpt::newest(&snapshot, self.newest)?;
+            let excerpt = Excerpt::newest(&snapshot, self.limit)?;
             all.was_shown(key, &snapshot)?;
             // A damaged line goes with what stands before it.
             let mut last = None;
@@ -142,7 +140,7 @@ impl Tail {
             .filter(|(_, (.., one))| one.is_ok())
             .map(|(place, _)| place)
             .collect();
-        let first = match places.len().saturating_sub(self.newest) {
+        let first = match places.len().saturating_sub(self.limit) {
             0 => 0,
             nth => places.get(nth).copied().unwrap_or(entries.len()),
         };
@@ -196,8 +194,6 @@ struct Shown {
     json: bool,
     /// Whether each says whose it is.
     says_whose: bool,
-    names: Names,
-    chats: StoreHandle,
     any: bool,
     /// How many damaged lines were among them.
     left_out: usize,
@@ -229,27 +225,36 @@ impl Shown {
         Transcript::damaged(&mut self.out, name.as_deref(), lines)
     }
 
-    fn name(&mut self, session: &str) -> Option<String> {
-        let name = || self.names.ask(&self.chats, session);
-        self.says_whose.then(name)
+    fn name(&self, session: &str) -> Option<String> {
+        self.says_whose.then(|| names::name(session))
+    }
+
+    fn excerpt(&mut self, session: &str, excerpt: &Excerpt) -> Result<()> {
+        for one in excerpt.each() {
+            match one {
+                excerpt::Shown::Message(message) => self.message(session, message)?,
+                excerpt::Shown::Damaged(lines) => self.damaged(session, lines)?,
+            }
+        }
+        Ok(())
     }
 
     fn all(&mut self, fresh: &[Fresh]) -> Result<()> {
+        let before = self.left_out;
         for Fresh {
             key,
             remark,
-            messages,
+            excerpt,
         } in fresh
         {
             if let Some(remark) = remark {
                 self.out.flush()?;
-                let name = self.names.ask(&self.chats, key);
-                output::note(&format!("{name}: {remark}"));
+                output::note(&format!("{key}: {remark}"));
             }
-            for message in messages {
-                self.message(key, message)?;
-            }
+            self.excerpt(key, excerpt)?;
         }
-        self.out.flush()
+        self.out.flush()?;
+        excerpt::note_damaged(self.left_out - before);
+        Ok(())
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Top {
     #[arg(long)]
     json: bool,
     /// How often
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = times::parse_length)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = times::parse_length)]
     interval: Duration,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Verify {
     #[command(flatten)]
     dir: Dir,
     /// Say something of every session and segment
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(long, conflicts_with = "json")]
     full: bool,
     /// One JSON object
     #[arg(long)]
@@ -57,8 +57,9 @@ impl Verify {
                 ..summary
             })?;
         } else if self.full {
+            let names = Names::of_checks(&report.sessions);
             for line in report.to_string().lines() {
-                out.line(&safe::line(line))?;
+                out.line(&names.line(line))?;
             }
         } else {
             tell(&mut out, dir, &report)?;
@@ -161,8 +162,7 @@ const NAMED: usize = 20;
 
 fn tell(out: &mut Output, dir: &Path, report: &VerifyReport) -> Result<()> {
     let summary = Summary::of(report, dir);
-    let sessions = report.sessions.iter();
-    let names = Names::of(sessions.map(|check| (check.key.as_str(), check.aliases.as_slice())));
+    let names = Names::of_checks(&report.sessions);
     for fault in report.faults() {
         tell_fault(out, dir, &names, &fault)?;
     }
@@ -196,7 +196,12 @@ fn tell(out: &mut Output, dir: &Path, report: &VerifyReport) -> Result<()> {
         ))?;
     }
     if !summary.unsettled.is_empty() {
-        let names = summary.unsettled.join(", ");
+        let names: Vec<_> = summary
+            .unsettled
+            .iter()
+            .map(|key| names.name(key))
+            .collect();
+        let names = names.join(", ");
         say(format!(
             "written to all the time, so nothing is known of {names}; look again"
         ))?;

@@ -1,6 +1,6 @@
 //! Beside a gateway that runs, is killed, and comes back.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -233,4 +233,41 @@ fn who_follows_all_is_not_shown_an_old_conversation_again_under_another_key() {
         (&"now".into(), &"3".into())
     );
     store.close().unwrap();
+}
+
+#[test]
+fn a_follower_marks_damaged_lines_that_come_each_once() {
+    let text = |n: u64| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n");
+    for named in [&["chat"][..], &[]] {
+        let dir = tempfile::tempdir().unwrap();
+        // A program without a journal, as PicoClaw, writes.
+        let log = dir.path().join("chat.jsonl");
+        std::fs::write(&log, format!("{}damaged\n", text(0))).unwrap();
+        let append = |lines: &str| {
+            let mut file = std::fs::OpenOptions::new().append(true).open(&log).unwrap();
+            file.write_all(lines.as_bytes()).unwrap();
+        };
+        let follow = ["tail", "-f", "--interval", "50ms"];
+        let tail = Process::program(&follow, dir.path(), named);
+        let shown = |many: usize| {
+            let lines = std::iter::from_fn(|| Some(tail.line()));
+            let lines = lines.filter(|line| line.starts_with("  ") || line.contains("damaged"));
+            let lines: Vec<_> = lines.take(many).collect();
+            lines.join(",")
+        };
+        let damaged = |lines: &str| {
+            if named.is_empty() {
+                format!("{lines}  chat")
+            } else {
+                lines.to_owned()
+            }
+        };
+        assert_eq!(shown(2), format!("  0,{}", damaged("1 damaged line")));
+        append("damaged\ndamaged\n");
+        assert_eq!(shown(1), damaged("2 damaged lines"));
+        append(&format!("{}damaged\n{}", text(1), text(2)));
+        assert_eq!(shown(3), format!("  1,{},  2", damaged("1 damaged line")));
+        append(&text(3));
+        assert_eq!(shown(1), "  3");
+    }
 }

@@ -51,32 +51,24 @@ fn colours_are_for_terminals_and_for_who_asks() {
     assert!(!output.stdout.contains(&0x1b));
 }
 
-/// Every command, and those of `archive`.
-const COMMANDS: [&str; 23] = [
-    "ls",
-    "show",
-    "tail",
-    "search",
-    "stat",
-    "top",
-    "export",
-    "import",
-    "verify",
-    "repair",
-    "backup",
-    "restore",
-    "compact",
-    "archive",
-    "archive list",
-    "archive show",
-    "retention",
-    "erase",
-    "migrate",
-    "handover",
-    "bench",
-    "completions",
-    "man",
-];
+/// Every command below one, as the program lists them.
+fn commands(of: &str) -> Vec<String> {
+    let help = help(of);
+    let listed = help.split_once("\nCommands:\n").unwrap_or_default().1;
+    let listed = listed.lines().take_while(|line| !line.is_empty());
+    // What a command does may go on in the next line, further in.
+    let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names = names.filter(|name| !name.is_empty() && *name != "help");
+    let names = names.map(|name| format!("{of} {name}").trim().to_owned());
+    names
+        .flat_map(|name| std::iter::once(name.clone()).chain(commands(&name)))
+        .collect()
+}
+
+fn help(of: &str) -> String {
+    let args: Vec<&str> = of.split_whitespace().chain(["--help"]).collect();
+    run_bare(&args).exits(0)
+}
 
 #[test]
 fn every_command_explains_itself_with_examples() {
@@ -85,26 +77,31 @@ fn every_command_explains_itself_with_examples() {
         all.contains("Exit codes:") && all.contains("Where to begin:"),
         "{all}"
     );
-    for command in COMMANDS {
-        let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();
-        let help = run_bare(&args).exits(0);
+    let commands = commands("");
+    assert!(
+        commands.contains(&String::from("archive show")),
+        "{commands:?}"
+    );
+    for command in commands {
+        let help = help(&command);
         assert!(help.contains("Examples:"), "{command}: {help}");
-        let name = command.split(' ').next().unwrap();
-        assert!(all.contains(&format!("\n  {name} ")), "{command}");
     }
     run_bare(&["no-such-command"]).fails();
 }
 
 #[test]
 fn shells_and_man_are_told_of_every_command() {
+    let commands = commands("");
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run_bare(&["completions", shell]).exits(0);
-        assert!(script.contains("handover"), "{shell}");
+        for name in commands.iter().flat_map(|command| command.split(' ')) {
+            assert!(script.contains(name), "{shell}: {name}");
+        }
     }
     let scratch = tempfile::tempdir().unwrap();
     let pages = scratch.path().join("share/man1");
     run_bare(&["man", "--out", pages.to_str().unwrap()]).exits(0);
-    for command in COMMANDS {
+    for command in commands {
         let page = format!("sessionlog-{}.1", command.replace(' ', "-"));
         assert!(pages.join(&page).exists(), "{page}");
     }

@@ -25,6 +25,67 @@ fn a_name_that_may_be_several_sessions_lists_them_and_shows_none() {
 }
 
 #[test]
+fn an_alias_stands_for_a_hash_in_errors_and_among_the_sessions_that_may_be_meant() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let hash = |byte: &str| format!("sk_v1_{}", byte.repeat(32));
+    fixture.write(|chats| {
+        for (byte, chat) in [("ab", 7), ("ac", 8)] {
+            let key = hash(byte);
+            chats.add_message(&key, "user", "hi").wait().unwrap();
+            let aliases = [
+                "agent:main:main",
+                &format!("web:{chat}"),
+                &format!("telegram:{chat}"),
+            ];
+            let aliases = aliases.map(String::from).to_vec();
+            let meta = chats.upsert_session_meta(&key, None, aliases);
+            meta.wait().unwrap();
+        }
+        let key = hash("ad");
+        chats.add_message(&key, "user", "hi").wait().unwrap();
+        chats.set_title(&key, "Trains").wait().unwrap();
+    });
+    // Each is shown by the alias that is like what was given.
+    for (given, shown) in [
+        ("telegram:", "\n  telegram:7\n  telegram:8\n"),
+        ("sk_v1_a", "\n  web:7\n  web:8\n"),
+        ("gram:8", "in their keys or aliases:\n  telegram:8\n"),
+    ] {
+        let err = run("show", &dir, &[given]).fails();
+        assert!(err.contains(shown), "{given}: {err}");
+        assert!(
+            !err.contains(&hash("ab")) && !err.contains(&hash("ac")),
+            "{err}"
+        );
+    }
+    let err = run("show", &dir, &["sk_v1_a"]).fails();
+    assert!(
+        err.contains(&format!("\n  {} (Trains)\n", hash("ad"))),
+        "{err}"
+    );
+    for (verb, args) in [
+        ("title", vec!["telegram:", "x"]),
+        ("rename", vec!["telegram:7", "telegram:8"]),
+        ("delete", vec![&hash("ab")[..12]]),
+        ("erase", vec!["--session", "teleg", "--yes"]),
+    ] {
+        let err = run(verb, &dir, &args).fails();
+        assert!(
+            !err.contains(&hash("ab")) && !err.contains(&hash("ac")),
+            "{verb}: {err}"
+        );
+    }
+    let refused = run("rename", &dir, &["telegram:7", &hash("ac")]).fails();
+    assert!(
+        refused.contains("session \"web:8\" has a history"),
+        "{refused}"
+    );
+    let told = run("rename", &dir, &["telegram:7", "other"]).exits(0);
+    assert_eq!(told, "web:7 is now other\n");
+}
+
+#[test]
 fn nothing_found_exits_with_1_and_a_wrong_command_with_2() {
     let fixture = Fixture::new();
     let dir = fixture.dir();
@@ -103,7 +164,7 @@ fn what_a_terminal_would_obey_is_written_out_and_kept_in_json() {
     assert_eq!(shown[0]["content"], *text);
     let found = json(&run("search", &dir, &["look", "--json"]).exits(0));
     assert_eq!(found[0]["message"]["content"], *text);
-    let raw = run("export", &dir, &["web:evil", "-f", "markdown"]).exits(0);
+    let raw = run("export", &dir, &["web:evil", "--format", "markdown"]).exits(0);
     assert!(raw.contains('\x1b'), "{raw:?}");
 }
 
@@ -165,6 +226,43 @@ fn a_search_says_where_in_which_role_and_how_often() {
 }
 
 #[test]
+fn a_search_finds_tools_titles_and_summaries_if_asked_to() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    fixture.write(|chats| {
+        let call = Message::assistant("").with_tool_call("c1", "find", r#"{"what":"drawer"}"#);
+        chats.append_all("web:1", vec![call]).wait().unwrap();
+        chats.set_title("web:1", "Lost papers").wait().unwrap();
+        chats
+            .set_summary("web:1", "They sought paper.")
+            .wait()
+            .unwrap();
+    });
+    for (text, option, place) in [
+        (
+            "drawer",
+            "--tool-calls",
+            ":assistant (calls find): {\"what\":\"drawer\"}",
+        ),
+        ("find", "--tool-calls", ":assistant (calls): find"),
+        ("Lost", "--summaries", "web:1:title: Lost papers"),
+        ("sought", "--summaries", "web:1:summary: They sought paper."),
+    ] {
+        run("search", &dir, &[text]).exits(1);
+        let found = run("search", &dir, &[text, option]).exits(0);
+        assert!(found.ends_with(&format!("{place}\n")), "{found}");
+    }
+    let found = run("search", &dir, &["drawer", "--tool-calls", "--json"]).exits(0);
+    let found = &json(&found)[0];
+    assert_eq!(
+        (&found["found_in"], &found["call"], &found["matched"]),
+        (&"tool_arguments".into(), &0.into(), &vec![9, 15].into())
+    );
+    // A summary is of nobody.
+    run("search", &dir, &["sought", "--summaries", "--role", "user"]).exits(1);
+}
+
+#[test]
 fn who_only_reads_writes_nothing() {
     let fixture = Fixture::new();
     let (dir, before) = (fixture.dir(), fixture.files());
@@ -200,36 +298,51 @@ fn what_is_exported_can_be_imported() {
     for format in ["jsonl", "openai", "anthropic"] {
         let file = fixture.beside(format);
         let file = file.to_str().unwrap();
-        run("export", &fixture.dir(), &[SEVEN, "-f", format, "-o", file]).exits(0);
-        run("export", &fixture.dir(), &[SEVEN, "-f", format, "-o", file]).fails();
+        run(
+            "export",
+            &fixture.dir(),
+            &[SEVEN, "--format", format, "-o", file],
+        )
+        .exits(0);
+        run(
+            "export",
+            &fixture.dir(),
+            &[SEVEN, "--format", format, "-o", file],
+        )
+        .fails();
         let key = format!("copy:{format}");
         run(
             "import",
             &fixture.dir(),
-            &[file, "-f", format, "--to", &key],
+            &[file, "--format", format, "--to", &key],
         )
         .exits(0);
         assert_eq!(texts(&key), texts(SEVEN), "{format}");
     }
     let kimi = fixture.beside("context.jsonl");
     let kimi = kimi.to_str().unwrap();
-    run("export", &fixture.dir(), &[SEVEN, "-f", "kimi", "-o", kimi]).exits(0);
+    run(
+        "export",
+        &fixture.dir(),
+        &[SEVEN, "--format", "kimi", "-o", kimi],
+    )
+    .exits(0);
     run(
         "import",
         &fixture.dir(),
-        &[kimi, "-f", "kimi", "--to", "copy:kimi"],
+        &[kimi, "--format", "kimi", "--to", "copy:kimi"],
     )
     .exits(0);
     assert_eq!(texts("copy:kimi"), texts(SEVEN));
     let err = run(
         "import",
         &fixture.dir(),
-        &[kimi, "-f", "kimi", "--to", "copy:kimi"],
+        &[kimi, "--format", "kimi", "--to", "copy:kimi"],
     )
     .fails();
     assert!(err.contains("--to"), "{err}");
     let picoclaw = fixture.beside("picoclaw");
-    let args = ["-f", "picoclaw", "-o", picoclaw.to_str().unwrap()];
+    let args = ["--format", "picoclaw", "-o", picoclaw.to_str().unwrap()];
     run("export", &fixture.dir(), &args).exits(0);
     let keys = run("ls", &picoclaw, &["--keys", "--all"]).exits(0);
     assert_eq!(keys.lines().count(), 7, "{keys}");
@@ -269,7 +382,7 @@ fn a_session_file_without_a_sidecar_is_listed_and_searched_under_its_name() {
     let line = r#"{"role":"user","content":"needle"}"#;
     std::fs::write(dir.path().join("cli.jsonl"), format!("{line}\n")).unwrap();
     assert_eq!(run("ls --keys", dir.path(), &[]).exits(0), "cli\n");
-    let found = run("search", dir.path(), &["needle", "-s", "cli"]).exits(0);
+    let found = run("search", dir.path(), &["needle", "--session", "cli"]).exits(0);
     assert!(found.contains("needle"), "{found}");
 }
 

@@ -23,7 +23,7 @@ fn a_locked_store_is_refused_with_who_holds_it() {
         ("retention", vec!["--count", "1", "--apply"]),
         ("migrate", vec![]),
         ("handover", vec![]),
-        ("import", vec!["-", "-f", "jsonl", "--to", "x"]),
+        ("import", vec!["-", "--format", "jsonl", "--to", "x"]),
     ] {
         let err = run(verb, &fixture.dir(), &args).fails();
         assert!(err.contains(&format!("process {pid}")), "{verb}: {err}");
@@ -151,7 +151,7 @@ fn a_verb_that_finds_no_store_makes_none() {
     }
     let other = tempfile::tempdir().unwrap();
     fs::write(other.path().join("notes.txt"), "no session").unwrap();
-    let args = ["-", "-f", "jsonl", "--to", "web:1"];
+    let args = ["-", "--format", "jsonl", "--to", "web:1"];
     let message = "{\"role\":\"user\",\"content\":\"one\"}\n";
     let err = run_with("import", other.path(), &args, message).fails();
     assert!(err.contains("other things than sessions"), "{err}");
@@ -321,7 +321,7 @@ fn messages_come_in_through_a_pipe_or_not_at_all() {
     let dir = fixture.dir();
     let lines =
         "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"user\",\"content\":\"two\"}\n";
-    let args = ["-", "-f", "jsonl", "--to", "web:1"];
+    let args = ["-", "--format", "jsonl", "--to", "web:1"];
     let told = run_with("import", &dir, &args, lines).exits(0);
     assert!(told.contains("2 messages"), "{told}");
     let broken = format!("{lines}nonsense\n");
@@ -333,7 +333,7 @@ fn messages_come_in_through_a_pipe_or_not_at_all() {
     );
     let none = fixture.beside("none");
     assert!(
-        run("import", &none, &["-", "-f", "jsonl"])
+        run("import", &none, &["-", "--format", "jsonl"])
             .fails()
             .contains("--to")
     );
@@ -375,7 +375,7 @@ fn a_tree_of_transcripts_is_imported_and_what_is_not_known_is_named() {
         told.contains("1 message of Claude Code imported to k"),
         "{told}"
     );
-    let refused = run("import", &dir, &[&one, "-f", "jsonl", "--to", "k"]).fails();
+    let refused = run("import", &dir, &[&one, "--format", "jsonl", "--to", "k"]).fails();
     assert!(
         refused.contains("line 1") && refused.contains("no role"),
         "{refused}"
@@ -671,9 +671,20 @@ fn an_alias_stands_for_a_hash_in_every_text() {
     }
     assert_eq!(run("ls", &dir, &["--keys"]).exits(0), format!("{key}\n"));
     let message = "{\"role\":\"user\",\"content\":\"one\"}\n";
-    let to = ["-", "-f", "jsonl", "--to", "telegram:7"];
+    let to = ["-", "--format", "jsonl", "--to", "telegram:7"];
     let told = run_with("import", &dir, &to, message).exits(0);
-    assert!(told.contains(&key), "{told}");
+    assert_eq!(told, "1 message imported to telegram:7\n");
+    for (verb, args, shown) in [
+        (
+            "title",
+            vec!["telegram:7", "Oslo"],
+            "telegram:7 is called Oslo\n",
+        ),
+        ("delete", vec!["telegram:7"], "deleted telegram:7\n"),
+        ("undelete", vec!["telegram:7"], "telegram:7 is back\n"),
+    ] {
+        assert_eq!(run(verb, &dir, &args).exits(0), shown);
+    }
     let log = fs::read_dir(&dir)
         .unwrap()
         .map(|entry| entry.unwrap().path());
@@ -697,6 +708,94 @@ fn an_alias_stands_for_a_hash_in_every_text() {
         receipt.out
     );
     receipt.exits(0);
+}
+
+#[test]
+fn a_message_is_edited_and_removed_by_its_number_and_found_as_it_was_until_a_compaction() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    fixture.write(|chats| {
+        let call = Message::assistant("Olso?").with_tool_call("c1", "find", "{}");
+        let said = vec![Message::user("one"), call, Message::user("three")];
+        chats.append_all("web:1", said).wait().unwrap();
+    });
+    let numbered = run("show", &dir, &["web:1", "--numbers", "-n", "2"]).exits(0);
+    assert!(
+        numbered.contains("assistant  #2  ") && numbered.contains("user  #3  "),
+        "{numbered}"
+    );
+    let time = json(&run("show", &dir, &["web:1", "--json"]).exits(0))[1]["created_at"].clone();
+    let told = run("edit", &dir, &["web:1", "2", "Oslo?"]).exits(0);
+    assert_eq!(
+        told,
+        "message 2 of web:1 was assistant: Olso?\nand is assistant: Oslo?\n"
+    );
+    let told = run("remove", &dir, &["web:1", "3"]).exits(0);
+    assert_eq!(told, "message 3 of web:1 was user: three\nand is removed\n");
+    let whole = r#"{"role":"user","content":"uno","mine":1}"#;
+    run_with("edit", &dir, &["web:1", "1", "-", "--as-json"], whole).exits(0);
+    let now = json(&run("show", &dir, &["web:1", "--json"]).exits(0));
+    assert_eq!(
+        (now.len(), &now[0]["content"], &now[0]["mine"]),
+        (2, &"uno".into(), &1.into())
+    );
+    // Its tool call and its time stayed.
+    assert_eq!(
+        (
+            &now[1]["content"],
+            &now[1]["tool_calls"][0]["id"],
+            &now[1]["created_at"]
+        ),
+        (&"Oslo?".into(), &"c1".into(), &time)
+    );
+    for was in ["one", "Olso", "three"] {
+        run("search", &dir, &[was]).exits(1);
+        let found = run("search", &dir, &[was, "--archived"]).exits(0);
+        assert!(found.contains("(hidden)"), "{found}");
+    }
+    run("compact", &dir, &["web:1"]).exits(0);
+    run("search", &dir, &["Olso", "--archived"]).exits(1);
+    let err = run("edit", &dir, &["web:1", "3", "x"]).fails();
+    assert!(
+        err.contains("2 messages") && err.contains("--numbers"),
+        "{err}"
+    );
+    run("remove", &dir, &["web:1", "0"]).fails();
+    run("remove", &dir, &["web:", "1"]).fails();
+}
+
+#[test]
+fn a_text_takes_no_picture_s_place() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let picture = r#"{"role":"user","content":[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"https://example.com/x"}}]}"#;
+    fixture.write(|chats| {
+        let message = Message::from_json(picture.as_bytes()).unwrap();
+        chats.append_all("web:1", vec![message]).wait().unwrap();
+    });
+    let before = run("show", &dir, &["web:1", "--json"]).exits(0);
+    let err = run("edit", &dir, &["web:1", "1", "look"]).fails();
+    assert!(err.contains("--as-json"), "{err}");
+    assert_eq!(run("show", &dir, &["web:1", "--json"]).exits(0), before);
+}
+
+#[test]
+fn an_older_directory_takes_no_other_keys_and_says_how_it_would() {
+    let scratch = tempfile::tempdir().unwrap();
+    let older = scratch.path().join("older");
+    fs::create_dir(&older).unwrap();
+    let session = r#"{"key":"telegram:7","messages":[{"role":"user","content":"hi"}]}"#;
+    fs::write(older.join("telegram_7.json"), session).unwrap();
+    let (dir, source) = (scratch.path().join("sessions"), older.to_str().unwrap());
+    let to = ["--to", "old"];
+    let args = [&[source, "--format", "picoclaw"], &to[..]].concat();
+    let err = run("import", &dir, &args).fails();
+    assert!(err.contains("--to does not go with them"), "{err}");
+    assert!(!dir.exists() && older.join("telegram_7.json").exists());
+    // What it proposes in place of that is true.
+    run("import", &dir, &[&[source], &to[..]].concat()).exits(0);
+    assert!(older.join("telegram_7.json").exists());
+    assert_eq!(keys(&dir), ["old:telegram:7"]);
 }
 
 #[test]

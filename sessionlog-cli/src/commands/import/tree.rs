@@ -8,7 +8,7 @@ use sessionlog::{ErrorKind, Format, StoreHandle, Transcript};
 use super::{Found, key_of, named, read, take_in};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
-use crate::{progress, safe};
+use crate::{names, progress, safe};
 
 /// The counts of files by outcome.
 #[derive(Default)]
@@ -174,7 +174,7 @@ impl Report {
         }
         for (path, why) in &self.left {
             let line = format!("{}: left as it is: {why}", path.display());
-            out.line(&out.paint(output::BAD, &safe::line(&line)))?;
+            out.line(&out.paint(output::BAD, &safe::line(&names::text(&line))))?;
         }
         out.finish()
     }

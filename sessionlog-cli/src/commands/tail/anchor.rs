@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use jiff::Timestamp;
 use sessionlog::{Message, Position, SessionSnapshot, Version};
 
+use crate::excerpt::{self, Excerpt};
 use crate::failure::Result;
 
 /// How many messages are remembered of a session, to find the place again after its history
@@ -24,12 +25,14 @@ pub(super) struct Anchor {
     last: Option<Position>,
     /// The last messages that were shown, or stood before them.
     recent: VecDeque<u64>,
+    /// How many damaged lines stand behind the last message, and were told of.
+    damaged: usize,
 }
 
 /// What is new in a session.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    pub(super) messages: Vec<Message>,
+    pub(super) excerpt: Excerpt,
     /// What happened to it, if more than that.
     pub(super) remark: Option<&'static str>,
 }
@@ -38,8 +41,13 @@ impl News {
     /// Without what was said before then.
     pub(super) fn since(mut self, then: Timestamp) -> Self {
         let is_new = |message: &Message| time_of(message).is_none_or(|time| time >= then);
-        let first = self.messages.iter().position(is_new);
-        self.messages.drain(..first.unwrap_or(self.messages.len()));
+        let all = self.excerpt.messages.len();
+        let first = self.excerpt.messages.iter().position(is_new);
+        match first {
+            Some(first) => self.excerpt.cut(first..all),
+            None if all > 0 => self.excerpt = Excerpt::default(),
+            None => {}
+        }
         self
     }
 }
@@ -51,6 +59,7 @@ impl Anchor {
         let page = snapshot.before(snapshot.end(), PAGE).wait()?;
         anchor.version = Some(snapshot.version());
         anchor.last = page.positions.last().copied();
+        anchor.damaged = damaged_behind(snapshot, anchor.last)?.len();
         anchor.remember(&page.messages);
         Ok(anchor)
     }
@@ -80,18 +89,45 @@ impl Anchor {
         if self.version == Some(snapshot.version()) {
             return Ok(News::default());
         }
-        let (messages, positions, is_found) = self.after_last(snapshot)?;
-        let mut news = News {
-            messages,
-            remark: None,
-        };
+        let (mut messages, positions, is_found) = self.after_last(snapshot)?;
+        let (mut last, mut is_last, mut remark) = (self.last, true, None);
         if !is_found {
-            news = self.after_rewrite(news.messages, snapshot.version() == Version::ABSENT);
+            let known = messages
+                .iter()
+                .rposition(|one| self.recent.contains(&sign(one)));
+            if known.is_none() {
+                remark = Some(match snapshot.version() {
+                    Version::ABSENT => "the session was deleted",
+                    _ if messages.is_empty() => "the session was emptied",
+                    _ => "the session's history was replaced",
+                });
+            }
+            // What is new in a history that was compacted, cut, taken back or replaced stands
+            // behind the newest message that is known.
+            last = known.and_then(|known| positions.get(known).copied());
+            is_last =
+                known.is_some_and(|known| self.recent.back() == Some(&sign(&messages[known])));
+            messages.drain(..known.map_or(0, |known| known + 1));
         }
+        let mut damaged = damaged_behind(snapshot, last)?;
+        let of_last = damaged.iter().filter(|place| **place == 0).count();
+        let told = if is_last {
+            self.damaged.min(of_last)
+        } else {
+            0
+        };
+        self.damaged = damaged
+            .iter()
+            .filter(|place| **place == messages.len())
+            .count();
+        damaged.drain(..told);
         self.version = Some(snapshot.version());
-        self.last = positions.last().copied().or(self.last.filter(|_| is_found));
-        self.remember(&news.messages);
-        Ok(news)
+        self.last = positions.last().copied().or(last);
+        self.remember(&messages);
+        Ok(News {
+            excerpt: Excerpt::new(messages, damaged),
+            remark,
+        })
     }
 
     /// The messages after the last that was shown, where each stands, and whether that one is
@@ -120,28 +156,20 @@ impl Anchor {
         Ok((messages, positions, is_found))
     }
 
-    /// What is new in a history that was compacted, cut, taken back or replaced: what stands
-    /// after the newest message that is known.
-    fn after_rewrite(&self, all: Vec<Message>, is_gone: bool) -> News {
-        let known = all.iter().rposition(|one| self.recent.contains(&sign(one)));
-        let remark = match known {
-            Some(_) => None,
-            None if is_gone => Some("the session was deleted"),
-            None if all.is_empty() => Some("the session was emptied"),
-            None => Some("the session's history was replaced"),
-        };
-        let from = known.map_or(0, |known| known + 1);
-        News {
-            messages: all.into_iter().skip(from).collect(),
-            remark,
-        }
-    }
-
     fn remember(&mut self, messages: &[Message]) {
         self.recent.extend(messages.iter().map(sign));
         let many = self.recent.len().saturating_sub(REMEMBERED);
         self.recent.drain(..many);
     }
+}
+
+/// The damaged lines behind the message at a position, or all if there is none: how many messages
+/// stand between it and each.
+fn damaged_behind(snapshot: &SessionSnapshot, message: Option<Position>) -> Result<Vec<usize>> {
+    let outline = snapshot.outline(message.unwrap_or(snapshot.start()), usize::MAX);
+    let lines = excerpt::damaged_lines(outline.wait()?.marks);
+    let own = usize::from(message.is_some());
+    Ok(lines.filter_map(|after| after.checked_sub(own)).collect())
 }
 
 /// When a message was said, if it says so.

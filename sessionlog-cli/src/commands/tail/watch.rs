@@ -6,11 +6,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
 use sessionlog::{
-    Message, OffsetDateTime, SessionInfo, SessionOrder, SessionQuery, SessionSnapshot, StoreHandle,
-    Version,
+    OffsetDateTime, SessionInfo, SessionOrder, SessionQuery, SessionSnapshot, StoreHandle, Version,
 };
 
 use super::anchor::{Anchor, News};
+use crate::excerpt::Excerpt;
 use crate::failure::Result;
 
 /// What is new in a session.
@@ -18,17 +18,17 @@ use crate::failure::Result;
 pub(super) struct Fresh {
     pub(super) key: String,
     pub(super) remark: Option<String>,
-    pub(super) messages: Vec<Message>,
+    pub(super) excerpt: Excerpt,
 }
 
 impl Fresh {
     fn of(key: &str, news: News) -> Option<Self> {
-        let News { messages, remark } = news;
-        let is_any = remark.is_some() || !messages.is_empty();
+        let News { excerpt, remark } = news;
+        let is_any = remark.is_some() || excerpt.each().next().is_some();
         is_any.then(|| Self {
             key: key.to_owned(),
             remark: remark.map(String::from),
-            messages,
+            excerpt,
         })
     }
 }
@@ -64,7 +64,7 @@ impl Few {
                 let key = std::mem::replace(&mut followed.key, now);
                 fresh.push(Fresh {
                     remark: Some(format!("goes on as {}", followed.key)),
-                    messages: Vec::new(),
+                    excerpt: Excerpt::default(),
                     key,
                 });
             }

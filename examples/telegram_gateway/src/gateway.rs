@@ -5,13 +5,19 @@
 //! is left to do stands in the store alone: the first question behind that label is to be
 //! answered, or its stored answer is to be sent. After a crash the gateway goes on from there.
 //!
-//! A message that Telegram delivered is stored once, and has one answer in the store. The answer is sent at least once. The Bot API knows no key by which it would ignore a
-//! second `sendMessage`, so a crash between that call and the label sends the answer again.
+//! A message that Telegram delivered is stored once, and has one answer in the store. The answer
+//! is sent at least once. The Bot API knows no key by which it would ignore a second
+//! `sendMessage`, so a crash between that call and the label sends the answer again.
+//!
+//! A question that the model does not answer gets an apology, so that it does not hold up those
+//! behind it. The apology is an answer as others are. Its field `failed` says why, and later
+//! requests leave it out together with its question: the model might refuse them for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_openai::error::OpenAIError;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -25,13 +31,17 @@ use teloxide::types::{ChatId, UpdateKind};
 use teloxide::{Bot, RequestError};
 
 use crate::dialogues::SessionDialogues;
-use crate::model::Model;
+use crate::model::{Model, is_permanent};
 
 /// An error that ends the work on a chat until its next message, or the next start.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Requests to the model, or to Telegram, before a chat is left for later.
+/// Requests to the model before it is apologised for, and to Telegram before a chat is left for
+/// later.
 const ATTEMPTS: u32 = 5;
+/// The answer to a question that the model does not answer.
+pub const APOLOGY: &str =
+    "Sorry, I could not answer that. Please ask again, perhaps in other words.";
 /// Chats that are answered at the same time at the start.
 const AT_ONCE: usize = 16;
 /// Characters of a message that Telegram takes.
@@ -164,7 +174,7 @@ impl Gateway {
     /// one after the other.
     ///
     /// # Errors
-    /// Those of the store, the model and Telegram. The rest is done by the next call.
+    /// Those of the store and Telegram, and those of a summary. The rest is done by the next call.
     pub async fn settle(&self, chat: ChatId) -> Result<(), Failure> {
         let session = self.chats.session(&key(chat));
         while !self.is_stopping() {
@@ -201,10 +211,11 @@ impl Gateway {
     ) -> Result<Option<String>, Failure> {
         let dialogue = Dialogue::<Asked, _>::new(Arc::clone(&self.dialogues), chat);
         let text = question.text();
-        let answer = match (text.trim(), dialogue.get().await?) {
+        let (answer, failed) = match (text.trim(), dialogue.get().await?) {
             ("/erase", _) => {
                 dialogue.update(Asked::WhetherToErase).await?;
-                String::from("Everything that was said here? Answer YES to erase it.")
+                let question = "Everything that was said here? Answer YES to erase it.";
+                (String::from(question), None)
             }
             ("YES", Some(Asked::WhetherToErase)) => {
                 let receipt = self.chats.erase(Erase::key(session.key())).await?;
@@ -222,27 +233,41 @@ impl Gateway {
                 }
                 let window = session.window(self.window.clone()).await?;
                 let prompt = prompt(&window.summary, &window.messages, question);
-                self.ask(&prompt).await?
+                match self.ask(&prompt).await {
+                    Ok(answer) => (answer, None),
+                    // The next start asks again.
+                    Err(error) if self.is_stopping() && !is_permanent(&error) => {
+                        return Err(error.into());
+                    }
+                    Err(error) => {
+                        eprintln!("{}: question {id} is not answered: {error}", session.key());
+                        (String::from(APOLOGY), Some(error.to_string()))
+                    }
+                }
             }
         };
-        let stored = json!({
-            "role": "assistant", "content": answer, "answers": id,
-            "model_name": self.model.name(),
-        });
+        let mut stored = json!({ "role": "assistant", "content": answer, "answers": id });
+        match failed {
+            Some(why) => stored[FAILED] = json!(why),
+            None => stored["model_name"] = json!(self.model.name()),
+        }
         // A chat that was erased meanwhile does not begin again with an answer.
         session.append_after(now.end(), from_json(&stored)).await?;
         Ok(Some(answer))
     }
 
-    async fn ask(&self, prompt: &[(&str, String)]) -> Result<String, Failure> {
-        for attempt in 1.. {
-            match self.model.answer(prompt).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) if attempt == ATTEMPTS || self.is_stopping() => return Err(error.into()),
-                Err(_) => tokio::time::sleep(pause(attempt)).await,
+    /// Asks the model, again if an error may pass.
+    async fn ask(&self, prompt: &[(&str, String)]) -> Result<String, OpenAIError> {
+        let mut attempt = 1;
+        loop {
+            let answer = self.model.answer(prompt).await;
+            let is_final = |error| is_permanent(error) || attempt == ATTEMPTS || self.is_stopping();
+            if answer.as_ref().err().is_none_or(is_final) {
+                return answer;
             }
+            tokio::time::sleep(pause(attempt)).await;
+            attempt += 1;
         }
-        unreachable!("the last attempt returns")
     }
 
     /// Sends a text in as many messages as it takes. What Telegram refuses counts as sent: a
@@ -295,6 +320,8 @@ impl Gateway {
 }
 
 const SENT: &str = "sent ";
+/// The field that says why an answer is an apology.
+const FAILED: &str = "failed";
 
 /// Returns the key of a chat's conversation.
 #[must_use]
@@ -330,7 +357,8 @@ fn number(message: &Message, field: &str) -> Option<u64> {
 }
 
 /// What the model is given: each answer behind its question, and last the question that it is
-/// to answer. Later questions that were stored already are left out.
+/// to answer. Later questions that were stored already are left out, and those that the model
+/// did not answer.
 fn prompt(summary: &str, window: &[Message], question: &Message) -> Vec<(&'static str, String)> {
     let mut prompt = Vec::new();
     if !summary.is_empty() {
@@ -338,7 +366,7 @@ fn prompt(summary: &str, window: &[Message], question: &Message) -> Vec<(&'stati
     }
     for answer in window
         .iter()
-        .filter(|message| message.role() == "assistant")
+        .filter(|message| message.role() == "assistant" && message.unknown_field(FAILED).is_none())
     {
         let asked = number(answer, "answers");
         let asked = window
@@ -386,6 +414,15 @@ mod tests {
             .map(|(_, text)| text)
             .collect();
         assert_eq!(texts, ["a?", "a!", "b?"]);
+    }
+
+    #[test]
+    fn a_question_that_the_model_refused_is_in_no_later_request() {
+        let mut apology = json!({ "role": "assistant", "content": APOLOGY, "answers": 1 });
+        apology[FAILED] = json!("400 Bad Request");
+        let history = [asked(1, "a?"), from_json(&apology), asked(2, "b?")];
+        let given = prompt("", &history, &history[2]);
+        assert_eq!(given, [("user", String::from("b?"))]);
     }
 
     #[test]

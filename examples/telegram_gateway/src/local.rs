@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Json, Path, State};
+pub use axum::http::StatusCode;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post};
@@ -201,6 +202,22 @@ async fn call(
 /// A model that repeats what it was asked last, word by word.
 pub struct EchoModel {
     address: SocketAddr,
+    refusals: Arc<Mutex<Refusals>>,
+}
+
+#[derive(Default)]
+struct Refusals {
+    rules: Vec<Refusal>,
+    refused: usize,
+}
+
+/// Requests that are refused.
+struct Refusal {
+    /// What a message of theirs says.
+    text: String,
+    status: StatusCode,
+    /// How many more are.
+    times: usize,
 }
 
 impl EchoModel {
@@ -210,11 +227,39 @@ impl EchoModel {
     /// # Errors
     /// Those of listening.
     pub async fn start(port: u16, pause: Duration) -> std::io::Result<Self> {
-        let complete =
-            move |Json(request): Json<Value>| async move { stream_answer(&request, pause) };
+        let refusals = Arc::<Mutex<Refusals>>::default();
+        let rules = Arc::clone(&refusals);
+        let complete = move |Json(request): Json<Value>| {
+            let mut rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
+            std::future::ready(match rules.of(&request) {
+                Some(status) => refusal(status),
+                None => stream_answer(&request, pause),
+            })
+        };
         let app = Router::new().route("/v1/chat/completions", post(complete));
         let address = serve(app, port).await?;
-        Ok(Self { address })
+        Ok(Self { address, refusals })
+    }
+
+    /// Refuses so many requests in which a message says `text`, with this HTTP status.
+    pub fn refuse(&self, text: &str, status: StatusCode, times: usize) {
+        let text = text.to_owned();
+        let rule = Refusal {
+            text,
+            status,
+            times,
+        };
+        self.refusals().rules.push(rule);
+    }
+
+    /// Returns how many requests were refused.
+    #[must_use]
+    pub fn refused(&self) -> usize {
+        self.refusals().refused
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the address, as [`Model::new`](crate::model::Model::new) wants it.
@@ -230,10 +275,38 @@ impl EchoModel {
     }
 }
 
+impl Refusals {
+    /// The status that a request is refused with.
+    fn of(&mut self, request: &Value) -> Option<StatusCode> {
+        let says = |text: &str| {
+            let mut texts = messages(request).iter().map(|message| &message["content"]);
+            texts.any(|content| {
+                content
+                    .as_str()
+                    .is_some_and(|content| content.contains(text))
+            })
+        };
+        let mut rules = self.rules.iter_mut();
+        let rule = rules.find(|rule| rule.times > 0 && says(&rule.text))?;
+        rule.times -= 1;
+        self.refused += 1;
+        Some(rule.status)
+    }
+}
+
+fn refusal(status: StatusCode) -> Response {
+    let error =
+        json!({ "error": { "message": "refused", "type": "stub", "param": null, "code": null } });
+    (status, Json(error)).into_response()
+}
+
+fn messages(request: &Value) -> &[Value] {
+    let messages = request["messages"].as_array();
+    messages.map_or(&[], Vec::as_slice)
+}
+
 fn stream_answer(request: &Value, pause: Duration) -> Response {
-    let messages = request["messages"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
+    let messages = messages(request);
     let question = messages.last().and_then(|last| last["content"].as_str());
     let answer = EchoModel::answer(question.unwrap_or_default(), messages.len());
     let words = answer

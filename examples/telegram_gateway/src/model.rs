@@ -2,7 +2,7 @@
 
 use async_openai::Client;
 use async_openai::config::OpenAIConfig;
-use async_openai::error::OpenAIError;
+use async_openai::error::{ApiErrorResponse, OpenAIError};
 use async_openai::types::chat::{
     ChatCompletionRequestAssistantMessage, ChatCompletionRequestMessage,
     ChatCompletionRequestSystemMessage, ChatCompletionRequestUserMessage,
@@ -60,6 +60,17 @@ impl Model {
         }
         Ok(text)
     }
+}
+
+/// Returns true if the model would refuse the same request again.
+#[must_use]
+pub fn is_permanent(error: &OpenAIError) -> bool {
+    let OpenAIError::ApiError(ApiErrorResponse { status_code, .. }) = error else {
+        return false;
+    };
+    // A time-out, a conflict, and a client that is too early or too fast.
+    let is_temporary = matches!(status_code.as_u16(), 408 | 409 | 425 | 429);
+    status_code.is_client_error() && !is_temporary
 }
 
 fn message(role: &str, text: &str) -> ChatCompletionRequestMessage {

@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use sessionlog::Store;
-use sessionlog_telegram::local::{BotApi, EchoModel, Sent};
+use sessionlog_telegram::gateway::APOLOGY;
+use sessionlog_telegram::local::{BotApi, EchoModel, Sent, StatusCode};
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -301,6 +302,60 @@ async fn a_person_who_asks_and_confirms_is_erased_and_nobody_else() {
         .map(|line| line["content"].clone())
         .collect();
     assert_eq!(texts, ["hello again", &EchoModel::answer("hello again", 1)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_the_model_refuses_gets_one_apology_and_holds_up_nothing() {
+    let town = Town::new(None, Duration::ZERO).await;
+    town.model
+        .refuse("poison", StatusCode::BAD_REQUEST, usize::MAX);
+    let gateway = town.start(&[]);
+    town.telegram.say(1, "poison?");
+    town.telegram.say(1, "and now?");
+    town.answered(1, "and now?").await;
+    gateway.terminate().await;
+    let gateway = town.start(&[]);
+    town.telegram.say(1, "and later?");
+    town.answered(1, "and later?").await;
+    gateway.terminate().await;
+
+    let sent = town.telegram.sent();
+    assert_eq!((sent.len(), &*sent[0].text), (3, APOLOGY));
+    // It was not tried again, and later requests left it out.
+    assert_eq!(town.model.refused(), 1);
+    let lines = town.lines(1);
+    let of = |role: &str, field: &str| -> Vec<Value> {
+        let lines = lines.iter().filter(|line| line["role"] == *role);
+        lines.map(|line| line[field].clone()).collect()
+    };
+    assert_eq!(of("assistant", "answers"), of("user", "update_id"));
+    let failed = of("assistant", "failed");
+    assert!(failed[0].as_str().unwrap().contains("400"), "{failed:?}");
+    assert_eq!(failed[1..], [Value::Null, Value::Null]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_busy_is_asked_again_and_apologised_for_if_it_stays_so() {
+    let town = Town::new(None, Duration::ZERO).await;
+    let busy = StatusCode::SERVICE_UNAVAILABLE;
+    // More than the client's own attempts.
+    town.model.refuse("soon", busy, 6);
+    town.model.refuse("never", busy, usize::MAX);
+    let gateway = town.start(&[]);
+    town.telegram.say(1, "soon?");
+    town.answered(1, "soon?").await;
+    assert_eq!(town.model.refused(), 6);
+    town.telegram.say(1, "never?");
+    town.telegram.say(1, "and now?");
+    town.answered(1, "and now?").await;
+    gateway.terminate().await;
+    let texts: Vec<_> = town
+        .telegram
+        .sent()
+        .into_iter()
+        .map(|sent| sent.text)
+        .collect();
+    assert_eq!((texts.len(), &*texts[1]), (3, APOLOGY));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // The page: what is shown follows the address, `#/s/KEY`, `#/s/KEY/at/POSITION`,
-// `#/s/KEY/archive/MONTH`.
+// `#/s/KEY/begin`, `#/s/KEY/archive/MONTH`, `#/s/KEY/archive/MONTH/SIGN`.
 
 import { Live, ask } from './api.js';
 import { Inspector, unreadable } from './damage.js';
@@ -91,11 +91,8 @@ async function list(mode = 'anew') {
 
 async function sessions(mode, signal) {
   const isMore = mode === 'more';
-  const limit = mode === 'refresh' ? Math.min(MOST_SESSIONS, Math.max(SESSIONS, listed.shown)) : SESSIONS;
-  // A page further down is not what a refresh of the first ones would show.
-  if (mode === 'refresh' && listed.shown > MOST_SESSIONS) return;
-  const after = isMore ? listed.next : '';
-  const page = await ask('sessions', { ...filters(), order: ui.order.value, limit, after }, signal);
+  const many = mode === 'refresh' ? Math.max(SESSIONS, listed.shown) : SESSIONS;
+  const page = await listing(many, isMore ? listed.next : '', signal);
   // Those that cannot be read have no time to be sorted by, and may be on more than one page.
   const lost = page.unreadable.filter((key) => !isMore || !linkOf(key));
   put([...lost.map(unreadableRow), ...page.sessions.map(sessionRow)], isMore);
@@ -106,6 +103,20 @@ async function sessions(mode, signal) {
   const some = listed.shown === 0 ? 'No session is like that.' : `${figure(listed.shown)}${page.next === null ? '' : ' and more'}, of ${count(page.total, 'session')}.`;
   const all = page.total === 0 ? 'The store has no session.' : count(page.total, 'session');
   say(ui.said, problems + (isAny ? all : some));
+}
+
+/** So many sessions, in as many pages as it takes. */
+async function listing(many, begin, signal) {
+  const found = { sessions: new Map(), unreadable: new Set(), next: begin, total: 0 };
+  do {
+    const limit = Math.min(MOST_SESSIONS, many - found.sessions.size);
+    const page = await ask('sessions', { ...filters(), order: ui.order.value, limit, after: found.next }, signal);
+    // One that changes meanwhile may be on two pages.
+    for (const info of page.sessions) found.sessions.set(info.key, found.sessions.get(info.key) ?? info);
+    for (const key of page.unreadable) found.unreadable.add(key);
+    Object.assign(found, { next: page.next, total: page.total });
+  } while (found.next !== null && found.sessions.size < many);
+  return { ...found, sessions: [...found.sessions.values()], unreadable: [...found.unreadable] };
 }
 
 function sessionRow(info) {
@@ -187,9 +198,9 @@ function hitRow(hit) {
 }
 
 /** Where in its session a message stands that was found, as an address and in words. */
-function placeOf({ archived, hidden, position, role }) {
-  if (archived !== null) return [`/archive/${encodeURIComponent(archived)}`, `${label(role)} \u00b7 archived ${label(archived)}`];
-  if (hidden) return ['', `${label(role)} \u00b7 hidden by a truncation`];
+function placeOf({ archived, hidden, position, role, sign }) {
+  if (archived !== null) return [`/archive/${encodeURIComponent(archived)}/${encodeURIComponent(sign)}`, `${label(role)} \u00b7 archived ${label(archived)}`];
+  if (hidden) return ['/begin', `${label(role)} \u00b7 hidden by a truncation, before the beginning`];
   return [`/at/${encodeURIComponent(position)}`, label(role)];
 }
 
@@ -210,8 +221,8 @@ ui.more.addEventListener('click', () => list('more'));
 function route() {
   const parts = location.hash.replace(/^#\/?/, '').split('/');
   try {
-    const [kind, key, what, value] = parts.map(decodeURIComponent);
-    return kind === 's' && key ? { key, what, value } : null;
+    const [kind, key, what, value, sign] = parts.map(decodeURIComponent);
+    return kind === 's' && key ? { key, what, value, sign } : null;
   } catch {
     return null;
   }
@@ -249,7 +260,7 @@ async function show() {
     if (open.month === null) {
       await showMessages(wanted, mine, wasOpen);
     } else {
-      await showArchive(open.month, mine);
+      await showArchive(open.month, mine, wanted.sign);
     }
     if (mine !== turn) return;
     head();
@@ -296,11 +307,14 @@ async function showMessages(wanted, mine, wasOpen) {
   if (wanted.what === 'at') {
     ({ index } = await ask('locate', { key: session.key, position: wanted.value }));
     goal = { index, align: 'center' };
+  } else if (wanted.what === 'begin') {
+    index = 0;
+    goal = { index, align: 'start' };
   }
   if (mine !== turn) return;
   if (!wasOpen) feed.show(source(session), goal);
   else if (session.total !== feed.total) feed.grow(session.total);
-  if (index !== null) feed.focus(index, 'center');
+  if (index !== null) feed.focus(index, goal.align);
   else if (!ui.side.contains(document.activeElement)) ui.feed.focus({ preventScroll: true });
 }
 
@@ -346,16 +360,17 @@ function beginning(session) {
   return [el('div', { class: 'beginning', role: 'note' }, ...notes)];
 }
 
-async function showArchive(month, mine) {
+async function showArchive(month, mine, sign = '') {
   const { key } = open;
-  const first = await ask('archive', { key, month, limit: 1 });
+  const first = await ask('archive', { key, month, sign, limit: 1 });
   if (mine !== turn) return;
-  const context = { total: first.total, begin: () => [], link: () => sessionAddress(key), whole: null, isMarkdown: () => isMarkdown };
+  const context = { total: first.total, begin: () => [], link: () => sessionAddress(key), whole: null, sought: sought(), isMarkdown: () => isMarkdown };
   feed.show({
     total: first.total,
     load: async (from, limit) => ({ ...await ask('archive', { key, month, from, limit }), marks: [] }),
     render: (message, marks, behind) => article(message, marks, behind, context),
-  }, { index: 0, align: 'start' });
+  }, { index: first.found ?? 0, align: 'start' });
+  if (first.found !== null) feed.focus(first.found, 'center');
 }
 
 /** Says what is open: above the messages, and in the details. */

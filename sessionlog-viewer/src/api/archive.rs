@@ -1,11 +1,13 @@
 //! What compactions dropped of a session, and the archive keeps.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use serde::{Deserialize, Serialize};
+use sessionlog::Message;
 
 use super::{Library, turn};
 use crate::failure::{Answer, Failure};
@@ -21,13 +23,25 @@ pub(super) struct Wanted {
     month: String,
     from: Option<usize>,
     limit: Option<usize>,
+    /// The sign of a message whose index is asked for.
+    #[serde(default)]
+    sign: String,
 }
 
 #[derive(Serialize)]
 pub(super) struct Archived {
     total: usize,
     from: usize,
+    /// The index of the message with the sign that was asked for.
+    found: Option<usize>,
     messages: Vec<Shown>,
+}
+
+/// A sign of a message: it stands for a place where there are no positions.
+pub(super) fn sign(message: &Message) -> String {
+    let mut hasher = DefaultHasher::new();
+    message.to_json().hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// Some messages of a month. All of that month are read: it takes its turn among the searches.
@@ -45,11 +59,15 @@ pub(super) async fn archive(
         .limit
         .unwrap_or(USUAL_MESSAGES)
         .clamp(1, MAX_MESSAGES);
+    let is_it = |message: &Message| sign(message) == wanted.sign;
+    let is_asked = !wanted.sign.is_empty();
+    let found = is_asked.then(|| messages.iter().position(is_it)).flatten();
     let from = wanted.from.unwrap_or(0).min(messages.len());
     let page = messages.iter().enumerate().skip(from).take(limit);
     Ok(Json(Archived {
         total: messages.len(),
         from,
+        found,
         messages: page
             .map(|(index, message)| Shown::new(message, index, None, &Extent::Cut))
             .collect(),

@@ -12,7 +12,7 @@ use sessionlog::scope::is_opaque_session_key;
 use sessionlog::{Position, SearchHit, SearchQuery, SessionOrder};
 use tokio::time::{Instant, timeout_at};
 
-use super::{Library, millis, sessions, turn};
+use super::{Library, archive, millis, sessions, turn};
 use crate::failure::{Answer, Failure};
 
 /// Most messages of an answer.
@@ -75,6 +75,8 @@ struct Hit {
     key: String,
     position: Position,
     archived: Option<String>,
+    /// What it is found by in the archive.
+    sign: Option<String>,
     /// A truncation hid it: it has no place in the conversation.
     hidden: bool,
     role: String,
@@ -187,6 +189,7 @@ fn shown(hit: SearchHit) -> Hit {
     let after = text.get(end..).unwrap_or_default();
     let matched = text.get(start..end).unwrap_or_default();
     Hit {
+        sign: hit.archived.as_ref().map(|_| archive::sign(&hit.message)),
         role: hit.message.role().to_owned(),
         said: hit.message.created_at().and_then(millis),
         before: before.chars().skip(skipped).collect(),

@@ -38,6 +38,46 @@ async fn the_url_lets_in_and_its_token_is_out_of_sight_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_hit_in_the_archive_opens_there_and_one_that_is_hidden_where_the_rest_begins() {
+    let store = stores::empty();
+    stores::numbered(&store.chats, "old", 300);
+    // Few enough are hidden that the store compacts nothing by itself.
+    store.chats.truncate_history("old", 200).wait().unwrap();
+    let Some(rig) = rig(store.chats.clone()).await else {
+        return;
+    };
+    rig.open().await;
+    let search = |text: &str| {
+        format!(
+            "document.querySelector('#archived').checked = true;
+             const query = document.querySelector('#query');
+             query.value = '{text}';
+             query.dispatchEvent(new Event('input', {{ bubbles: true }}))"
+        )
+    };
+    let note = "document.querySelector('#rows .note:last-child')?.innerText";
+    rig.run(&search("message 99")).await;
+    rig.holds(&format!("{note}?.includes('hidden by a truncation')"))
+        .await;
+    rig.click("#rows a").await;
+    rig.shows("the conversation was truncated here").await;
+    rig.shows("message 100").await;
+
+    store.chats.compact("old").wait().unwrap();
+    rig.run(&search("message 98")).await;
+    rig.holds(&format!("{note}?.includes('archived')")).await;
+    rig.click("#rows a").await;
+    let focused = "document.activeElement.querySelector?.('.text')?.textContent === 'message 98'";
+    rig.holds(focused).await;
+    let in_view = "document.activeElement.getBoundingClientRect().top >= 0
+        && document.activeElement.getBoundingClientRect().bottom <= innerHeight";
+    rig.holds(in_view).await;
+    rig.holds("document.querySelector('#facts').innerText.includes('archived in')")
+        .await;
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_shows_all_that_is_in_it() {
     let store = stores::empty();
     stores::furnished(&store.chats);

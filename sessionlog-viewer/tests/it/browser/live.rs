@@ -91,6 +91,40 @@ async fn what_another_process_writes_appears_without_a_reload() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_list_of_several_pages_shows_what_comes_and_what_goes() {
+    let store = stores::empty();
+    for n in 0..260 {
+        let key = format!("chat:{n:03}");
+        store.chats.add_message(&key, "user", "hi").wait().unwrap();
+    }
+    let Some(rig) = rig(store.chats.clone()).await else {
+        return;
+    };
+    rig.open().await;
+    for shown in [100, 150, 200, 250, 260] {
+        rig.click("#more").await;
+        rig.holds(&format!(
+            "document.querySelectorAll('#rows a').length === {shown}"
+        ))
+        .await;
+    }
+    rig.holds("document.querySelector('#live').dataset.state === 'on'")
+        .await;
+    let said = store.chats.add_message("newcomer", "user", "hi");
+    said.wait().unwrap();
+    rig.holds("document.querySelector('#rows a').dataset.key === 'newcomer'")
+        .await;
+    // One of the last, on another page of the server's.
+    let row = "document.querySelector('#rows a[data-key=\"chat:020\"]')";
+    rig.holds(row).await;
+    store.chats.delete_session("chat:020").wait().unwrap();
+    rig.holds(&format!("!{row}")).await;
+    rig.holds("document.querySelectorAll('#rows a').length === 260")
+        .await;
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_conversation_that_is_truncated_or_deleted_meanwhile_is_shown_as_it_is_then() {
     let store = stores::empty();
     stores::numbered(&store.chats, "chat", 300);

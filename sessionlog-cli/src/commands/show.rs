@@ -28,6 +28,7 @@ Examples:
   sessionlog show DIR telegram:123456 --json | jq -r .content
 
 Exits with 1 if there are no such messages, or if damaged lines are left out among them.")]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct Show {
     #[command(flatten)]
     dir: Dir,

@@ -51,7 +51,7 @@ fn writes_are_refused(chats: &StoreHandle) {
 
 fn session_files(disk: &MemoryStorage) -> Vec<String> {
     let mut names: Vec<_> = disk.dump().into_keys().collect();
-    names.retain(|name| name.ends_with(".jsonl") && !name.contains(".sessionlog"));
+    names.retain(|name| !name.contains(".sessionlog") && !name.contains(".meta."));
     names
 }
 

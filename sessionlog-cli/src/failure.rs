@@ -107,9 +107,10 @@ fn hint_of(error: &Error) -> Option<String> {
         Error::InvalidPattern { .. } => {
             String::from("without -E the pattern is looked for as it stands")
         }
-        Error::StorageFull { .. } => {
-            String::from("make room on that file system, then try again; nothing is lost")
-        }
+        Error::StorageFull { .. } => String::from(
+            "make room on that file system, then try again; nothing is lost (`df -h` shows \
+                 its space, `df -i` its inodes, `quota` what a user may take)",
+        ),
         Error::InStore { .. } => String::from("choose a place outside of any store's directory"),
         Error::Io { source, path, .. } => return io_hint(source.kind(), path),
         _ => return kind_hint(error.kind()),

@@ -51,7 +51,9 @@ pub(crate) fn durability(level: &str) -> PyResult<Durability> {
     }
 }
 
-/// The options that `sessionlog.open` takes.
+/// The options that `sessionlog.open` takes. `open_timeout` is waited for in Python, so that
+/// Ctrl-C ends the wait; `picoclaw_lines` is a number of `max_line_bytes`. What `slow_commit`
+/// changes, events and a counter, is nothing that Python is told.
 pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<StoreOptions> {
     let mut options = StoreOptions::new();
     for (name, value) in given.iter() {
@@ -64,9 +66,12 @@ pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<StoreOptions> {
             "sync_in_poll" => options.sync_in_poll(value.extract()?),
             "publish_stats" => options.publish_stats(value.extract()?),
             "allow_other_owner" => options.allow_other_owner(value.extract()?),
+            "allow_missing_lock" => options.allow_missing_lock(value.extract()?),
             "max_open_files" => options.max_open_files(value.extract()?),
             "max_line_bytes" => options.max_line_bytes(value.extract()?),
             "max_batch_bytes" => options.max_batch_bytes(value.extract()?),
+            "journal_budget" => options.journal_budget(value.extract()?),
+            "checkpoint_every" => options.checkpoint_every(span(value.extract()?)?),
             "once_ids" => options.once_ids(value.extract()?),
             _ => return Err(invalid(&format!("no option is called {name}"))),
         };

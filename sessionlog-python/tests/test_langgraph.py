@@ -180,6 +180,50 @@ def test_writes_that_come_before_their_checkpoint_are_found(call: Any, saver: An
         assert listed.pending_writes == found.pending_writes
 
 
+def values_of(found: Any) -> list[Any]:
+    return sorted(value for _, _, value in found.pending_writes)
+
+
+def test_writes_of_a_checkpoint_that_never_comes_are_not_held(call: Any, saver: Any) -> None:
+    for step in range(3):
+        failed = checkpoint(x=step)
+        call(saver, "put_writes", config("t", failed["id"]), [("x", step)], "task")
+        call(saver, "put", config("t"), checkpoint(x=step), {"step": step}, {})
+    assert not saver._early
+    call(saver, "put_writes", config("gone", failed["id"]), [("x", 1)], "task")
+    call(saver, "delete_thread", "gone")
+    assert not saver._early
+
+
+def test_writes_that_are_not_held_are_found_if_their_checkpoint_comes_after_all(
+    call: Any, saver: Any
+) -> None:
+    late, newer = checkpoint(x="late"), checkpoint(x="newer")
+    call(saver, "put_writes", config("t", late["id"]), [("x", 1), ("y", 2)], "task")
+    call(saver, "put", config("t"), newer, {"step": 1}, {})
+    call(saver, "put_writes", config("t", late["id"]), [("x", 3)], "other")
+    call(saver, "put", config("t"), late, {"step": 0}, {})
+    call(saver, "put_writes", config("t", late["id"]), [("x", 4)], "last")
+    for one in (saver, SessionlogSaver(saver_store(saver))):
+        assert values_of(call(one, "get_tuple", config("t", late["id"]))) == [1, 2, 3, 4]
+        assert values_of(call(one, "get_tuple", config("t"))) == []
+
+
+def test_however_many_threads_begin_at_once_none_loses_what_came_early(
+    call: Any, saver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What a saver lets go of, at a size that a test reaches.
+    for limit in ("EARLY", "REMEMBERED"):
+        monkeypatch.setattr(f"sessionlog.langgraph.{limit}", 40, raising=False)
+    first = [checkpoint(x=n) for n in range(60)]
+    for n, one in enumerate(first):
+        call(saver, "put_writes", config(f"t{n}", one["id"]), [("x", n)], "task")
+    for n, one in enumerate(first):
+        call(saver, "put", config(f"t{n}"), one, {"step": 0}, {})
+    for n in range(60):
+        assert values_of(call(saver, "get_tuple", config(f"t{n}"))) == [n]
+
+
 def test_a_write_is_stored_once_and_what_is_special_replaces_itself(call: Any, saver: Any) -> None:
     stored = call(saver, "put", config("t"), checkpoint(x=0), {"step": 0}, {})
     for value in ("first", "second"):

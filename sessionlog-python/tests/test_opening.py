@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -72,9 +73,12 @@ def test_a_reader_sees_what_a_writer_wrote_and_writes_nothing(
         {"sync_in_poll": True},
         {"publish_stats": True},
         {"allow_other_owner": True},
+        {"allow_missing_lock": True},
         {"max_open_files": 64},
         {"max_line_bytes": 1 << 20},
         {"max_batch_bytes": 1 << 20},
+        {"journal_budget": 2 << 20},
+        {"checkpoint_every": timedelta(seconds=1)},
         {"once_ids": 100},
         {"open_timeout": 0.5},
     ],
@@ -88,7 +92,15 @@ def test_every_option_is_taken(directory: Path, options: dict[str, Any]) -> None
     run(main())
 
 
-@pytest.mark.parametrize("options", [{"durability": "maybe"}, {"open_timeout": -1.0}])
+def test_a_journal_takes_no_more_than_its_budget(directory: Path) -> None:
+    with sessionlog.open(directory, journal_budget=2 << 20) as store:
+        assert store.status().journal_limit <= 2 << 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"durability": "maybe"}, {"open_timeout": -1.0}, {"checkpoint_every": 5.0}],
+)
 def test_an_option_that_is_none_is_refused(directory: Path, options: dict[str, Any]) -> None:
     with pytest.raises(errors.InvalidInput):
         sessionlog.open(directory, **options)

@@ -1,7 +1,9 @@
 """Every verb does the same for threads, for asyncio and under uvloop."""
 
 import asyncio
+import inspect
 import json
+import pydoc
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -646,3 +648,30 @@ def test_a_session_goes_on_under_another_key(face: Face) -> None:
     assert face.merge("super:1", "alone:1") is False
     with pytest.raises(errors.NotFound):
         face.rename("nobody", "alone:2")
+
+
+def test_the_reference_says_of_every_verb_what_it_takes_and_what_it_does() -> None:
+    reference = pydoc.plaintext.document(sessionlog)
+    for name in sessionlog.__all__:
+        thing = getattr(sessionlog, name)
+        if inspect.isclass(thing):
+            assert f"class {name}" in reference
+            of_it = pydoc.plaintext.document(thing)
+            verbs = [verb for verb in vars(thing) if not verb.startswith("_")]
+        else:
+            of_it, verbs = reference, [name] if inspect.isfunction(thing) else []
+        for verb in verbs:
+            function = inspect.getattr_static(thing, verb, thing)
+            function = getattr(function, "__func__", function)
+            if not inspect.isfunction(function):
+                continue
+            assert f"{verb}(" in of_it, f"{name}.{verb}"
+            assert function.__doc__, f"{name}.{verb}"
+            signature = inspect.signature(function)
+            told = [signature.return_annotation]
+            told += [
+                one.annotation
+                for one in signature.parameters.values()
+                if one.name not in ("self", "cls")
+            ]
+            assert inspect.Signature.empty not in told, f"{name}.{verb}"

@@ -32,7 +32,8 @@ pub struct StoreStatus {
     /// 0 once the store is closed, and on one opened read-only.
     pub journal_limit: u64,
     /// Bytes that the file system of the directory has left for this process; `None` if
-    /// that cannot be told.
+    /// that cannot be told. If there are many and the store is [full](Health::Full), inodes
+    /// or a quota are exhausted.
     pub free_space: Option<u64>,
 }
 
@@ -45,7 +46,7 @@ pub enum Health {
     /// needs space of its own, as a new history or a compaction does, may be refused all
     /// the same.
     Healthy,
-    /// No space, or no file descriptor, was left when the journal or a session file was
+    /// No space, no inode or no file descriptor was left when the journal or a session file was
     /// last written to: messages are refused, of some sessions or of all. The next write
     /// finds out whether there is some again; nothing has to be reopened.
     Full,

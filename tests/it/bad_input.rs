@@ -9,6 +9,7 @@ mod machine;
 mod poison;
 mod shown;
 mod sidecars;
+mod unreadable;
 mod wakers;
 
 use std::sync::mpsc;

@@ -63,9 +63,12 @@ def open(
     sync_in_poll: bool | None = None,
     publish_stats: bool | None = None,
     allow_other_owner: bool | None = None,
+    allow_missing_lock: bool | None = None,
     max_open_files: int | None = None,
     max_line_bytes: int | None = None,
     max_batch_bytes: int | None = None,
+    journal_budget: int | None = None,
+    checkpoint_every: timedelta | None = None,
     once_ids: int | None = None,
     open_timeout: float | None = None,
 ) -> Store:
@@ -91,9 +94,16 @@ def open(
     - ``sync_in_poll`` (off): an event loop's thread may sync, which is quicker for one task.
     - ``publish_stats`` (on): ``sessionlog top`` can look on.
     - ``allow_other_owner`` (off): the directory may belong to another user.
+    - ``allow_missing_lock`` (off): the file system may keep no locks, as some network mounts and
+      container volumes do not. Nothing then refuses a second writer, and two lose messages.
     - ``max_open_files`` (half of the process's limit; 64 to 1,048,576): session files kept open.
-    - ``max_line_bytes`` (16 MiB; 1 KiB to 32 MiB): the largest message that is taken.
+    - ``max_line_bytes`` (16 MiB; 1 KiB to 32 MiB): the largest message that is taken. For a
+      directory that PicoClaw is to read as well: 10,485,759.
     - ``max_batch_bytes`` (64 MiB; 64 KiB to 1 GiB): what one verb may write.
+    - ``journal_budget`` (768 MiB; 1 MiB to 16 GiB): bytes that the journal takes on disk at most,
+      and never more than an eighth of the space there is.
+    - ``checkpoint_every`` (5 s; 100 ms to a day): after so long the files have all that the
+      journal has, however busy the store is.
     - ``once_ids`` (256; 16 to 65,536): how many ids of each session
       :meth:`Store.append_once` remembers at least.
     - ``open_timeout`` (0): seconds to wait while another writer has the directory.
@@ -111,9 +121,12 @@ def open(
         "sync_in_poll": sync_in_poll,
         "publish_stats": publish_stats,
         "allow_other_owner": allow_other_owner,
+        "allow_missing_lock": allow_missing_lock,
         "max_open_files": max_open_files,
         "max_line_bytes": max_line_bytes,
         "max_batch_bytes": max_batch_bytes,
+        "journal_budget": journal_budget,
+        "checkpoint_every": length_of(checkpoint_every, "checkpoint_every"),
         "once_ids": once_ids,
     }
     given = {name: value for name, value in options.items() if value is not None}

@@ -61,7 +61,7 @@ class Locked(Busy):
 
 
 class StorageFull(SessionlogError):
-    """The disk or a quota is full. Try again when there is space."""
+    """The disk, its inodes or a quota is full. Try again when there is space."""
 
 
 class ReadOnly(SessionlogError):

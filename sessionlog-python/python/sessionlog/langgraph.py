@@ -49,6 +49,9 @@ WRITES = "writes"
 REMEMBERED = 10_000
 """Of so many threads and checkpoints a saver remembers what it saw."""
 
+EARLY = 1_000
+"""For so many checkpoints that are yet to be put a saver holds their writes in memory."""
+
 Line = dict[str, Any]
 
 
@@ -70,11 +73,13 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
         self._lock = threading.Lock()
         # The newest checkpoint by session.
         self._newest: OrderedDict[str, str] = OrderedDict()
-        # Checkpoints that are in the log, those on their way there, and writes that came before
-        # theirs was on its way.
+        # Checkpoints that are in the log, and those on their way there.
         self._seen: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._putting: dict[tuple[str, str], Future[None]] = {}
+        # Writes that came before their checkpoint was on its way, and checkpoints of which those
+        # are no longer held here. They are in the log as well.
         self._early: OrderedDict[tuple[str, str], list[Line]] = OrderedDict()
+        self._let_go: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     # What LangGraph calls.
 
@@ -270,31 +275,41 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
         put: Future[None] = Future()
         # Nobody who waits for it may cancel it.
         put.set_running_or_notify_cancel()
+        of = (key, new)
         with self._lock:
             # Ids grow with time. One that does not is not what the thread goes on from.
-            newest = max([id for of, id in self._putting if of == key], default=new)
+            newest = max([id for other, id in self._putting if other == key], default=new)
             newest = max(newest, self._newest.get(key, new))
             if new < newest:
                 line["newest"] = newest
             # Whoever reads from the end stops at this line. Writes that come from now on wait
             # for it.
-            early = self._early.pop((key, new), None)
-            if early is not None:
-                line["early"] = early
-            self._putting[key, new] = put
+            early = self._early.pop(of, [])
+            is_let_go = of in self._let_go
+            self._putting[of] = put
         try:
+            told = early
+            if is_let_go:
+                lines = yield self._core.history(key, False)
+                told = [other[WRITES] for other in _writes_by_checkpoint(lines).get(new, ())]
+                told += [other for other in early if other not in told]
+            if told:
+                line["early"] = told
             yield self._core.append(key, texts_of(line))
             with self._lock:
                 self._remember(key, new, is_newest=new >= self._newest.get(key, new))
+                self._let_go.pop(of, None)
+                # An older one that has not come by now is not expected any more.
+                self._release([it for it in self._early if it[0] == key and it[1] < new])
         except BaseException:
             with self._lock:
-                if early is not None and (key, new) not in self._seen:
-                    self._early[key, new] = early + self._early.get((key, new), [])
+                if early and of not in self._seen:
+                    self._early[of] = early + self._early.get(of, [])
             raise
         finally:
             with self._lock:
-                if self._putting.get((key, new)) is put:
-                    del self._putting[key, new]
+                if self._putting.get(of) is put:
+                    del self._putting[of]
             put.set_result(None)
         return self._config(key, new)
 
@@ -318,7 +333,8 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
                 if put is None and of not in self._seen:
                     # The checkpoint is yet to be put, and takes this along.
                     self._early.setdefault(of, []).append(told)
-                    _bound(self._early)
+                    while len(self._early) > EARLY:
+                        self._release([next(iter(self._early))])
             if put is None:
                 break
             yield put
@@ -379,6 +395,8 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
     def _delete_session(self, key: str) -> Steps[None]:
         with self._lock:
             self._newest.pop(key, None)
+            _forget(self._early, key)
+            _forget(self._let_go, key)
         yield self._core.delete(key)
 
     def _delete_for_runs(self, run_ids: Sequence[str]) -> Steps[None]:
@@ -511,6 +529,14 @@ class SessionlogSaver(BaseCheckpointSaver[str]):
             for (_, task, _), (channel, value) in sorted(found.items(), key=lambda item: item[0])
         ]
 
+    def _release(self, which: Sequence[tuple[str, str]]) -> None:
+        """Lets go of writes that came early. If their checkpoint does come, it looks for them
+        in the log."""
+        for of in which:
+            del self._early[of]
+            self._let_go[of] = None
+        _bound(self._let_go)
+
     def _remember(self, key: str, id: str, *, is_newest: bool) -> None:
         if is_newest:
             self._newest[key] = id
@@ -571,6 +597,11 @@ def _writes_by_checkpoint(lines: Sequence[Line]) -> dict[str, list[Line]]:
         if line["role"] == WRITES:
             found.setdefault(line[WRITES]["checkpoint"], []).append(line)
     return found
+
+
+def _forget(remembered: OrderedDict[tuple[str, str], Any], key: str) -> None:
+    for of in [of for of in remembered if of[0] == key]:
+        del remembered[of]
 
 
 def _bound(remembered: OrderedDict[Any, Any]) -> None:

@@ -18,9 +18,9 @@ use crate::disk::journal::segment::StoreId;
 use crate::disk::session_file;
 use crate::engine::home::{self, Home};
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::recovery::foreign::standing::Standing;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::run;
+use crate::engine::recovery::standing::Standing;
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 

@@ -13,8 +13,8 @@ use crate::disk::journal::counters::Counters;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::segment::{Lengths, StoreId};
-use crate::engine::recovery::foreign::standing::Standing;
 use crate::engine::recovery::run;
+use crate::engine::recovery::standing::Standing;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
 

@@ -34,7 +34,6 @@ mod fields;
 mod lineage;
 mod merge;
 pub(crate) mod sidecar;
-pub(crate) mod standing;
 mod traces;
 
 use std::io;
@@ -139,12 +138,8 @@ pub(crate) fn judge_beside_a_writer(
     plan: &Plan,
 ) -> Result<Judged> {
     for _ in 0..TRIES {
-        let judged = judge(planned, stem, plan)?;
-        let changed = match &judged {
-            Judged::Ours { .. } | Judged::Barred(_) => return Ok(judged),
-            Judged::Changed(changed) => changed,
-        };
-        if still_there(planned, stem, changed)? {
+        let files = Files::of(planned.storage, planned.dir, stem)?;
+        if let Some(judged) = judge_as_seen(planned, stem, plan, files)? {
             return Ok(judged);
         }
     }
@@ -238,30 +233,30 @@ fn judge_files(planned: Planned<'_>, stem: &str, plan: &Plan, files: Files) -> R
     if found == Found::Doubtful && sidecar == sidecar::Found::Changed {
         (found, present) = (Found::Rewritten, false);
     }
-    let ours = planned.session(plan, log.clone().filter(|_| present))?;
-    let pieces = match &ours {
-        Some(_) => Bytes::none(),
+    let whole = planned.session(plan, log.clone().filter(|_| present))?;
+    let is_whole = whole.is_some();
+    let ours = match (whole, found, &log) {
+        (Some(whole), ..) => whole,
         // Lines of others would be taken for ours.
-        None => match (found, &log) {
-            (Found::Added { .. } | Found::Edited | Found::Doubtful, Some(log)) => {
-                let lines = plan.journalled().unwrap_or_default().1;
-                let wrap = |e| Error::io("read", path, e);
-                log.clone().followed(&lines).map_err(wrap)?
-            }
-            _ => planned.pieced(plan, log.clone().filter(|_| found == Found::AsLeft))?,
-        },
+        (None, Found::Added { .. } | Found::Edited | Found::Doubtful, Some(log)) => {
+            let lines = plan.journalled().unwrap_or_default().1;
+            let wrap = |e| Error::io("read", path, e);
+            log.clone().followed(&lines).map_err(wrap)?
+        }
+        _ => planned.pieced(plan, log.clone().filter(|_| found == Found::AsLeft))?,
     };
     let case = Case {
         stem,
         plan,
         path: path.display().to_string(),
-        ours,
-        pieces,
         log,
-        sidecar,
-        on_disk,
         found,
         present,
+        on_disk,
+        sidecar,
+        ours,
+        is_whole,
+        displaced: false,
     };
     let judged = match barred.filter(|_| found == Found::Gone) {
         Some(barred) => case.barred(barred),

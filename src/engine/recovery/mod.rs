@@ -39,6 +39,7 @@ pub(crate) mod redo;
 mod report;
 pub(crate) mod restore;
 pub(crate) mod run;
+pub(crate) mod standing;
 pub(crate) mod survey;
 
 pub use report::RecoveryReport;

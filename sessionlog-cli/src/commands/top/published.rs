@@ -80,7 +80,7 @@ fn writes(now: &PublishedStats, rates: Option<&Rates>) -> Group {
     };
     let health = match &now.status.health {
         Health::Healthy => String::from("healthy"),
-        Health::Full => String::from("no space: messages are refused"),
+        Health::Full => String::from("no space, inode or descriptor is left: messages are refused"),
         Health::Poisoned { reason } => format!("stopped writing: {reason}"),
         _ => String::from("closed"),
     };

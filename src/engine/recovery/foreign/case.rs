@@ -6,7 +6,7 @@ use super::super::bytes::Bytes;
 use super::super::plan::{Plan, count_lines};
 use super::fields::{self, Fields};
 use super::lineage::Found;
-use super::merge::{self, Both, lines_of, misses};
+use super::merge::{lines_of, missing};
 use super::sidecar::{self, OnDisk};
 use super::traces::shares;
 use super::{Barred, Changed, Conflict, Judged};
@@ -25,54 +25,56 @@ pub(super) struct Case<'a> {
     pub(super) present: bool,
     pub(super) on_disk: OnDisk,
     pub(super) sidecar: sidecar::Found,
-    /// What the journal makes of the session, if that can be put together.
-    pub(super) ours: Option<Bytes>,
-    /// If not: what it was before its file was replaced, and the lines since.
-    pub(super) pieces: Bytes,
+    /// What the journal makes of the session.
+    pub(super) ours: Bytes,
+    /// Whether that could be put together. If not, it is what the session was before its file
+    /// was replaced, and the lines since.
+    pub(super) is_whole: bool,
+    /// Whether the session's file name is another session's now.
+    pub(super) displaced: bool,
 }
 
 impl Case<'_> {
     pub(super) fn judge(mut self) -> io::Result<Judged> {
-        if self.is_anothers() {
-            return self.rewritten("is another session's now", true);
+        self.displaced = self.is_anothers();
+        if self.displaced {
+            return self.rewritten("is another session's now");
         }
         if self.is_cleared() {
-            self.found = Found::Rewritten;
-            return self.rewritten("was cleared", false);
-        }
-        if self.is_cut_by_them()? || self.is_of_theirs_alone()? {
-            self.found = Found::Rewritten;
+            return self.rewritten("was cleared");
         }
         let from = match self.found {
             Found::Gone => return self.gone(),
-            Found::Rewritten => return self.rewritten("was rewritten", false),
             Found::Added { from, .. } => Some(from),
-            Found::AsLeft | Found::Edited | Found::Doubtful => None,
+            Found::AsLeft | Found::Edited | Found::Doubtful | Found::Rewritten => None,
         };
-        let Some(ours) = self.ours.clone() else {
+        if self.found == Found::Rewritten || self.is_of_theirs_alone()? {
+            return self.rewritten("was rewritten");
+        }
+        if !self.is_whole {
             return self.incomplete();
-        };
+        }
         if let (Some(from), Some(log)) = (from, &self.log)
-            && shares(log, from, &ours)?
+            && shares(log, from, &self.ours)?
         {
-            self.found = Found::Rewritten;
-            return self.rewritten("was rewritten", false);
+            return self.rewritten("was rewritten");
         }
         let what = match (self.found, self.sidecar) {
             (Found::AsLeft, sidecar::Found::Changed) => "is as it was, but its sidecar was changed",
-            (Found::AsLeft, _) => return Ok(self.ours(ours)),
+            (Found::AsLeft, _) => return Ok(self.ours()),
             (Found::Added { .. }, _) => "has lines that were added",
             _ => "was changed in place",
         };
-        self.joined(what, ours, from)
+        self.joined(what, from)
     }
 
-    fn ours(self, lines: Bytes) -> Judged {
+    fn ours(self) -> Judged {
         let removed = self.sidecar == sidecar::Found::Removed && self.plan.exists();
         let finding = removed.then(|| {
             let path = &self.path;
             format!("the sidecar of {path} is missing; it is made again of the journal")
         });
+        let lines = self.ours;
         Judged::Ours { lines, finding }
     }
 
@@ -84,36 +86,31 @@ impl Case<'_> {
             && self.log.as_ref().is_some_and(|log| log.size() == 0)
     }
 
-    /// The file may be what a crash left of ours, but they wrote a sidecar beside it that
-    /// shows just these lines, which none of ours did: they cut it.
-    fn is_cut_by_them(&self) -> io::Result<bool> {
-        let (Some(theirs), Some(log), Some(ours)) = (self.their_meta(), &self.log, &self.ours)
-        else {
-            return Ok(false);
-        };
-        let is_present = self.found == Found::AsLeft && self.present;
-        if !is_present || theirs.skip != 0 || self.said(|said| said.count == theirs.count) {
-            return Ok(false);
-        }
-        let lines = lines_of(log)?;
-        Ok(theirs.count == lines && lines < lines_of(ours)?)
-    }
-
-    /// Nothing of ours is in the file of a session that began in the journal, and the
-    /// sidecar that they wrote beside it was one of ours that counts lines. Those came to the
-    /// file before that sidecar: they replaced them.
+    /// They wrote a sidecar that shows just the lines of the file, as none of ours did: they
+    /// made the file of these.
     fn is_of_theirs_alone(&self) -> io::Result<bool> {
-        let (Some(meta), Some(log), Found::Added { from: 0, .. }) =
-            (self.their_meta(), &self.log, self.found)
-        else {
+        let (Some(theirs), Some(log)) = (self.their_meta(), &self.log) else {
             return Ok(false);
         };
-        let is_dated = |said: &SessionMeta| said.created_at == meta.created_at;
-        let was_ours = meta.created_at != ZERO_TIME && self.said(is_dated);
-        if !was_ours || self.said(|said| is_dated(said) && said.count == 0) {
+        let lines = lines_of(log)?;
+        if (theirs.skip, theirs.count) != (0, lines) {
             return Ok(false);
         }
-        Ok(meta.skip == 0 && meta.count == lines_of(log)?)
+        let is_dated = |said: &SessionMeta| said.created_at == theirs.created_at;
+        Ok(match self.found {
+            // The file may be what a crash left of ours.
+            Found::AsLeft if self.present && self.is_whole => {
+                lines < lines_of(&self.ours)? && !self.said(|said| said.count == lines)
+            }
+            // Nothing of ours is in it, and their sidecar was one of ours that counts lines.
+            // Those came to the file before that sidecar: they replaced them.
+            Found::Added { from: 0, .. } => {
+                theirs.created_at != ZERO_TIME
+                    && self.said(is_dated)
+                    && !self.said(|said| is_dated(said) && said.count == 0)
+            }
+            _ => false,
+        })
     }
 
     /// Whether one of our sidecars is what is looked for.
@@ -125,93 +122,67 @@ impl Case<'_> {
     /// The key in the sidecar is another's that has this file name, too. One that leads to
     /// other files is damage.
     fn is_anothers(&self) -> bool {
-        let theirs = self.on_disk.meta().map_or("", |meta| &meta.key);
-        let ours = self.our_meta().map(|meta| meta.key).unwrap_or_default();
-        let changed = self.sidecar == sidecar::Found::Changed;
-        let stems = [
-            session_file::plain_stem(theirs),
-            session_file::hashed_stem(theirs),
-        ];
-        let leads_here = stems.iter().any(|stem| *stem == self.stem);
-        changed && !theirs.is_empty() && !ours.is_empty() && theirs != ours && leads_here
+        let (Some(theirs), Some(ours)) = (self.their_meta(), self.our_meta()) else {
+            return false;
+        };
+        let (theirs, ours) = (&*theirs.key, &*ours.key);
+        let is_here = |stem: String| stem == self.stem;
+        let leads_here =
+            is_here(session_file::plain_stem(theirs)) || is_here(session_file::hashed_stem(theirs));
+        !theirs.is_empty() && !ours.is_empty() && theirs != ours && leads_here
+    }
+
+    /// The sidecar that is there; an empty one if there is none.
+    fn found_meta(&self) -> SessionMeta {
+        let found = self.on_disk.meta().cloned();
+        found.unwrap_or_else(|| SessionMeta::empty(""))
     }
 
     /// The sidecar as the journal would have it.
-    fn our_meta(&self) -> Option<SessionMeta> {
-        let before = || match self.on_disk.meta() {
-            Some(meta) => meta.clone(),
-            None => SessionMeta::empty(""),
-        };
-        self.plan.exists().then(|| self.plan.meta(before))
+    pub(super) fn our_meta(&self) -> Option<SessionMeta> {
+        let exists = self.plan.exists();
+        exists.then(|| self.plan.meta(|| self.found_meta()))
     }
 
     /// The sidecar if another program wrote it.
-    fn their_meta(&self) -> Option<&SessionMeta> {
+    pub(super) fn their_meta(&self) -> Option<&SessionMeta> {
         let changed = self.sidecar == sidecar::Found::Changed;
         self.on_disk.meta().filter(|_| changed)
     }
 
     fn merged(&self) -> Fields {
         match (self.their_meta(), self.our_meta()) {
-            (Some(theirs), Some(ours)) => fields::merge(self.plan, theirs, &ours),
-            (Some(theirs), None) => Fields::of(theirs.clone()),
+            (Some(theirs), Some(ours)) if !self.displaced => {
+                fields::merge(self.plan, theirs, &ours, self.is_cleared())
+            }
             (None, Some(ours)) => Fields::of(ours),
-            (None, None) => Fields::of(match self.on_disk.meta() {
-                Some(meta) => meta.clone(),
-                None => SessionMeta::empty(""),
-            }),
+            _ => Fields::of(self.found_meta()),
         }
     }
 
-    fn joined(self, what: &str, ours: Bytes, from: Option<u64>) -> io::Result<Judged> {
+    fn joined(self, what: &str, from: Option<u64>) -> io::Result<Judged> {
         let mut fields = self.merged();
-        let conflict = match fields.contested[..] {
-            [] => None,
-            _ => self.conflict(None, true)?,
-        };
-        let both = Both {
-            plan: self.plan,
-            ours,
-            skip: self.our_meta().map_or(0, |meta| meta.skip),
-            found: self.log.as_ref(),
-            from,
-            present: self.present,
-            theirs: self.their_meta(),
-        };
-        let (lines, skip) = both.join()?;
+        let conflict = self.conflict(&fields.contested, |_| Ok(false))?;
+        let (lines, skip) = self.join(from)?;
         fields.meta.count = lines_of(&lines)?;
         fields.meta.skip = skip.clamp(0, fields.meta.count);
         Ok(self.changed(what, Some(lines), Some(fields), conflict))
     }
 
     /// Theirs is the history.
-    fn rewritten(self, what: &str, displaced: bool) -> io::Result<Judged> {
-        let mut fields = match self.on_disk.meta() {
-            Some(meta) if displaced => Fields::of(meta.clone()),
-            _ => self.merged(),
-        };
-        if let Some(theirs) = self.their_meta().filter(|_| self.is_cleared())
-            && fields.meta.summary != theirs.summary
-        {
-            // The summary of what is gone goes with it.
-            fields.meta.summary.clone_from(&theirs.summary);
-            fields.contested.push("summary");
+    fn rewritten(mut self, what: &str) -> io::Result<Judged> {
+        if !self.displaced {
+            self.found = Found::Rewritten;
         }
-        let contested = !fields.contested.is_empty();
-        let conflict = match &self.log {
-            Some(log) => {
-                fields.meta.count = lines_of(log)?;
-                fields.meta.skip = self.hidden(log, displaced)?.clamp(0, fields.meta.count);
-                // What is hidden of ours is as gone as what is not there.
-                let shown = (log, fields.meta.skip);
-                self.conflict(Some(shown).filter(|_| !displaced), contested)?
-            }
-            None => self.conflict(None, contested)?,
-        };
-        let conflict = conflict.map(|conflict| Conflict {
-            displaced,
-            ..conflict
-        });
+        let mut fields = self.merged();
+        let mut shown = None;
+        if let Some(log) = &self.log {
+            fields.meta.count = lines_of(log)?;
+            fields.meta.skip = self.hidden(log)?.clamp(0, fields.meta.count);
+            // What is hidden of ours is as gone as what is not there.
+            shown = Some((log, fields.meta.skip)).filter(|_| !self.displaced);
+        }
+        let conflict = self.conflict(&fields.contested, |skip| self.is_missing(shown, skip))?;
         let says_something = self.on_disk.meta().is_some() || self.our_meta().is_some();
         Ok(self.changed(what, None, says_something.then_some(fields), conflict))
     }
@@ -219,9 +190,9 @@ impl Case<'_> {
     /// How many lines of the file that was found are hidden: as many as they hid. If the
     /// sidecar is as we left it, or a crash tore it, all that we had truncated, so that as
     /// many are shown as we showed.
-    fn hidden(&self, log: &Bytes, displaced: bool) -> io::Result<i64> {
-        let seen = self.on_disk.meta().map_or(0, |meta| meta.skip);
-        let left_alone = self.sidecar == sidecar::Found::AsLeft && !displaced;
+    fn hidden(&self, log: &Bytes) -> io::Result<i64> {
+        let seen = self.found_meta().skip;
+        let left_alone = self.sidecar == sidecar::Found::AsLeft;
         let Some(ours) = self.our_meta().filter(|_| left_alone) else {
             return Ok(seen);
         };
@@ -229,14 +200,15 @@ impl Case<'_> {
         // The lines that the journal holds may not have come to the file.
         let journalled = self.plan.journalled().unwrap_or_default().1;
         let truncated = count_lines(&journalled).saturating_sub(shown);
-        let shown = shown.saturating_sub(merge::missing(log, &journalled, truncated)?);
-        let others = lines_of(log)?.saturating_sub(shown.max(0));
+        let journalled = Bytes::of(journalled.into_owned());
+        let missing = missing(Some((log, 0)), &journalled, truncated)?;
+        let others = lines_of(log)?.saturating_sub((shown - missing.unedited).max(0));
         Ok(seen.max(ours.skip.min(others)))
     }
 
     /// Both files count as removed, if the one with the lines is.
     fn gone(self) -> io::Result<Judged> {
-        let conflict = self.conflict(None, false)?;
+        let conflict = self.conflict(&[], |skip| self.is_missing(None, skip))?;
         Ok(self.changed("was removed", None, None, conflict))
     }
 
@@ -247,11 +219,10 @@ impl Case<'_> {
         let key = self.our_meta().map(|meta| meta.key).unwrap_or_default();
         let path = &self.path;
         let mut fields = self.merged();
-        let contested = !fields.contested.is_empty();
-        fields.meta.count = self.on_disk.meta().map_or(0, |meta| meta.count);
+        fields.meta.count = self.found_meta().count;
         Ok(Judged::Barred(Box::new(Barred {
             finding: format!("session {key:?}: {path} cannot be opened: {why}; it stays there"),
-            conflict: self.conflict(None, contested)?,
+            conflict: self.conflict(&fields.contested, |skip| self.is_missing(None, skip))?,
             meta: self.our_meta().map(|_| fields.meta),
             kind,
             why,
@@ -262,13 +233,10 @@ impl Case<'_> {
     /// it was before, and what was acknowledged since comes after it.
     fn incomplete(self) -> io::Result<Judged> {
         let what = "was to be made of a file that was removed";
-        let lines = self.pieces.clone();
+        let lines = self.ours.clone();
         let mut fields = self.merged();
         show_the_last(&mut fields.meta, &lines)?;
-        let conflict = match fields.contested[..] {
-            [] => None,
-            _ => self.conflict(None, true)?,
-        };
+        let conflict = self.conflict(&fields.contested, |_| Ok(false))?;
         let mut judged = self.changed(what, Some(lines), Some(fields), conflict);
         if let Judged::Changed(changed) = &mut judged {
             changed.lost = true;
@@ -288,26 +256,17 @@ impl Case<'_> {
             sidecar::Found::Removed => ", and its sidecar is missing",
             _ => "",
         };
-        let displaced = conflict.as_ref().is_some_and(|conflict| conflict.displaced);
         let then = match self.found {
-            _ if displaced => "the session is deleted",
+            _ if self.displaced => "the session is deleted",
             Found::Gone => "the session is deleted",
             Found::Rewritten => "what is there is its history",
             _ => "its history has the lines of both",
         };
-        let key = self.our_meta().or_else(|| self.on_disk.meta().cloned());
-        let key = key.map(|meta| meta.key).unwrap_or_default();
+        let key = self.our_meta().unwrap_or_else(|| self.found_meta()).key;
         let path = &self.path;
-        let (meta, contested) = match fields {
-            Some(Fields { meta, contested }) => (Some(meta), contested),
-            None => (None, Vec::new()),
-        };
-        let contested = match contested[..] {
-            [] => String::new(),
-            _ => format!(
-                "; both changed its {}: theirs holds",
-                contested.join(" and ")
-            ),
+        let contested = match fields.as_ref().map(|fields| fields.contested.join(" and ")) {
+            Some(names) if !names.is_empty() => format!("; both changed its {names}: theirs holds"),
+            _ => String::new(),
         };
         Judged::Changed(Box::new(Changed {
             finding: format!(
@@ -316,36 +275,39 @@ impl Case<'_> {
             lines,
             gone: self.found == Found::Gone,
             found: self.log,
-            meta,
+            meta: fields.map(|fields| fields.meta),
             conflict,
             lost: false,
         }))
     }
 
-    /// What we acknowledged, if not all of it holds: lines that are not in the file that is
-    /// there, or hidden in it, or fields that both changed.
+    /// Whether lines of ours, without the first so many, are not among those that are shown
+    /// of a file.
+    fn is_missing(&self, shown: Option<(&Bytes, i64)>, skip: i64) -> io::Result<bool> {
+        Ok(missing(shown, &self.ours, skip)?.all > 0)
+    }
+
+    /// What we acknowledged, if not all of it holds: fields that both changed, or lines that
+    /// are missing, given how many of ours are hidden.
     fn conflict(
         &self,
-        there: Option<(&Bytes, i64)>,
-        contested: bool,
+        contested: &[&str],
+        is_missing: impl FnOnce(i64) -> io::Result<bool>,
     ) -> io::Result<Option<Conflict>> {
         let Some(mut meta) = self.our_meta() else {
             return Ok(None);
         };
-        let lines = if let Some(ours) = &self.ours {
-            ours.clone()
-        } else {
-            show_the_last(&mut meta, &self.pieces)?;
-            self.pieces.clone()
-        };
-        if !contested && !misses(there, &lines, meta.skip)? {
+        if !self.is_whole {
+            show_the_last(&mut meta, &self.ours)?;
+        }
+        if contested.is_empty() && !is_missing(meta.skip)? {
             return Ok(None);
         }
-        meta.count = lines_of(&lines)?;
+        meta.count = lines_of(&self.ours)?;
         Ok(Some(Conflict {
-            lines,
+            lines: self.ours.clone(),
             meta,
-            displaced: false,
+            displaced: self.displaced,
         }))
     }
 }

@@ -13,9 +13,10 @@
 //! A session without a sidecar says of every field that it is empty. `skip` and `count`
 //! follow from the lines, and the time of the last change is theirs. A sidecar without title,
 //! labels, pin and unknown fields did not change them: PicoClaw drops what it does not know.
+//! Who clears a session changes its summary, whatever it said before.
 
 use super::super::plan::Plan;
-use crate::disk::session_file::{Agreement, SessionMeta, SessionTags};
+use crate::disk::session_file::{Agreement, SessionMeta};
 
 /// A sidecar of both.
 pub(super) struct Fields {
@@ -33,19 +34,13 @@ impl Fields {
     }
 }
 
-/// What is known of a field.
-struct Field {
-    name: &'static str,
-    /// Whether one of our sidecars said what they say.
-    said: bool,
-    /// Whether ours says what it said before the journal.
-    kept: bool,
-    /// Whether both say the same.
-    same: bool,
-}
-
-/// What becomes of the sidecar that another program wrote.
-pub(super) fn merge(plan: &Plan, theirs: &SessionMeta, ours: &SessionMeta) -> Fields {
+/// What becomes of the sidecar that another program wrote, and perhaps cleared its session.
+pub(super) fn merge(
+    plan: &Plan,
+    theirs: &SessionMeta,
+    ours: &SessionMeta,
+    is_cleared: bool,
+) -> Fields {
     let nothing = SessionMeta::empty("");
     let mut said = Agreement::default();
     let mut kept = None;
@@ -60,66 +55,53 @@ pub(super) fn merge(plan: &Plan, theirs: &SessionMeta, ours: &SessionMeta) -> Fi
     if theirs.tags.is_empty() {
         (said.title, said.labels, said.pinned, said.unknown) = (true, true, true, true);
     }
-    let kept = kept.unwrap_or_default();
-    let same = ours.agreement(theirs);
-    let SessionMeta {
-        key,
+    said.summary &= !is_cleared;
+    let mut meta = theirs.clone();
+    take_if(!ours.key.is_empty(), &mut meta.key, &ours.key);
+    take_if(said.created_at, &mut meta.created_at, &ours.created_at);
+    take_if(said.summary, &mut meta.summary, &ours.summary);
+    take_if(said.scope, &mut meta.scope, &ours.scope);
+    take_if(said.aliases, &mut meta.aliases, &ours.aliases);
+    let (tags, own) = (&mut meta.tags, &ours.tags);
+    take_if(said.title, &mut tags.title, &own.title);
+    take_if(said.labels, &mut tags.labels, &own.labels);
+    take_if(said.pinned, &mut tags.pinned, &own.pinned);
+    if said.unknown {
+        tags.take_unknown(own);
+    }
+    // A field that is none of these would be lost here, and does not compile.
+    let Agreement {
         summary,
+        scope,
+        aliases,
+        title,
+        labels,
+        pinned,
+        unknown,
+        key: _,
+        created_at: _,
         // They follow from the lines.
         skip: _,
         count: _,
-        created_at,
         // Theirs is the last change.
         updated_at: _,
-        scope,
-        aliases,
-        tags,
-    } = ours;
-    let mut fields = Fields::of(theirs.clone());
-    if !key.is_empty() {
-        fields.meta.key.clone_from(key);
-    }
-    if said.created_at {
-        fields.meta.created_at.clone_from(created_at);
-    }
-    let field = |name, of: fn(&Agreement) -> bool| Field {
-        name,
-        said: of(&said),
-        kept: of(&kept),
-        same: of(&same),
-    };
-    let Fields { meta, contested } = &mut fields;
-    let merged = [
-        field("summary", |it| it.summary).merge(&mut meta.summary, summary),
-        field("scope", |it| it.scope).merge(&mut meta.scope, scope),
-        field("aliases", |it| it.aliases).merge(&mut meta.aliases, aliases),
-        field("title", |it| it.title).merge(&mut meta.tags.title, &tags.title),
-        field("labels", |it| it.labels).merge(&mut meta.tags.labels, &tags.labels),
-        field("pin", |it| it.pinned).merge(&mut meta.tags.pinned, &tags.pinned),
-        field("unknown fields", |it| it.unknown).merge_unknown(&mut meta.tags, tags),
+    } = said.or(kept.unwrap_or_default()).or(ours.agreement(theirs));
+    let agreed = [
+        ("summary", summary),
+        ("scope", scope),
+        ("aliases", aliases),
+        ("title", title),
+        ("labels", labels),
+        ("pin", pinned),
+        ("unknown fields", unknown),
     ];
-    contested.extend(merged.into_iter().flatten());
-    fields
+    let contested = agreed.iter().filter(|(_, is_agreed)| !is_agreed);
+    let contested = contested.map(|(name, _)| *name).collect();
+    Fields { meta, contested }
 }
 
-impl Field {
-    /// Puts ours in the place of theirs if they did not change it; its name if both did.
-    fn merge<T: Clone>(self, theirs: &mut T, ours: &T) -> Option<&'static str> {
-        if self.said {
-            theirs.clone_from(ours);
-        }
-        self.contested()
-    }
-
-    /// The same of all unknown fields.
-    fn merge_unknown(self, theirs: &mut SessionTags, ours: &SessionTags) -> Option<&'static str> {
-        if self.said {
-            theirs.take_unknown(ours);
-        }
-        self.contested()
-    }
-
-    fn contested(self) -> Option<&'static str> {
-        (!self.said && !self.kept && !self.same).then_some(self.name)
+fn take_if<T: Clone>(is_ours: bool, field: &mut T, ours: &T) {
+    if is_ours {
+        field.clone_from(ours);
     }
 }

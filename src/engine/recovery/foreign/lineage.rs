@@ -39,38 +39,18 @@ pub(super) enum Found {
 
 /// A file that the session had, as far as the journal knows it.
 struct Reference<'a> {
-    base: Known<'a>,
+    /// How long it was before the journal's lines, and the CRC-32 of that.
+    base: u64,
+    crc: u32,
+    /// What that is a copy of which nobody synced: as much of it may be there as arrived.
+    copy: Option<&'a Prefix>,
     /// The lines that the journal puts after that.
     rest: Cow<'a, [u8]>,
     /// Whether the session had no line before the journal's, and may have had no file since:
     /// others add their first line as we do.
     begins_empty: bool,
-}
-
-#[derive(Clone, Copy)]
-enum Known<'a> {
-    Sum {
-        len: u64,
-        crc: u32,
-    },
-    /// A copy that nobody synced: as much of it may be there as arrived.
-    Copy(&'a Prefix),
-}
-
-impl Known<'_> {
-    fn sum(self) -> (u64, u32) {
-        match self {
-            Self::Sum { len, crc } => (len, crc),
-            Self::Copy(prefix) => (prefix.len, prefix.crc),
-        }
-    }
-}
-
-/// A reference that a file may be, and how much of it is the same.
-struct Fit<'a> {
-    found: Found,
-    same: u64,
-    of: Reference<'a>,
+    /// Whether it is the present file.
+    is_present: bool,
 }
 
 /// Finds out what `log` is, and whether it is the session's present file.
@@ -93,37 +73,28 @@ pub(super) fn find(
     };
     let in_place = !waits && matches!(plan.base, Base::OnDisk | Base::Swapped(_));
     let wrap = |e| Error::io("read", path, e);
-    let bases = files_of(planned, plan).filter_map(|(base, _, past)| known(base, past));
-    let sums = Sums::of(file, log.len, bases.map(|base| base.sum().0)).map_err(wrap)?;
+    let files: Vec<_> = files_of(planned, plan, plan.may_be_absent(waits)).collect();
+    let sums = Sums::of(file, log.len, files.iter().map(|of| of.base)).map_err(wrap)?;
     // Of all that it may have been, the one of which most is there.
-    let mut best: Option<(Fit<'_>, bool)> = None;
-    for (nth, (base, appended, past)) in files_of(planned, plan).enumerate() {
-        let Some(sum) = known(base, past) else {
-            continue;
-        };
-        let of = Reference {
-            base: sum,
-            rest: lines_after(base, appended),
-            begins_empty: plan.may_be_absent(waits)
-                && matches!(base, Base::OnDisk | Base::Deleted)
-                && sum.sum().0 == 0,
-        };
-        let present = nth == 0;
+    let mut best: Option<(Found, u64, &Reference<'_>)> = None;
+    for of in &files {
         let (found, same) = of.fit(planned, (path, file, log.len), &sums)?;
         if found == Found::AsLeft {
-            return Ok((Found::AsLeft, present));
+            return Ok((Found::AsLeft, of.is_present));
         }
-        let possible = found != Found::Rewritten && !(present && waits);
-        if possible && best.as_ref().is_none_or(|(best, _)| best.same < same) {
-            best = Some((Fit { found, same, of }, present));
+        let possible = found != Found::Rewritten && !(of.is_present && waits);
+        if possible && best.is_none_or(|(_, best, _)| best < same) {
+            best = Some((found, same, of));
         }
     }
-    let Some((fit, present)) = best else {
-        return Ok((Found::Rewritten, false));
-    };
-    let holds = fit.holds(log, present && in_place).map_err(wrap)?;
-    let found = if holds { fit.found } else { Found::Rewritten };
-    Ok((found, present && found != Found::Rewritten))
+    if let Some((found, _, of)) = best
+        && of
+            .holds(found, log, of.is_present && in_place)
+            .map_err(wrap)?
+    {
+        return Ok((found, of.is_present));
+    }
+    Ok((Found::Rewritten, false))
 }
 
 /// Whether the present file was prepared, and has not got the session file's name.
@@ -134,45 +105,28 @@ pub(super) fn waits_for_its_name(planned: Planned<'_>, plan: &Plan) -> Result<bo
     }
 }
 
-/// The files that the session had, the present one first.
+/// The files that the session had, the present one first, given whether it may have none.
 fn files_of<'a>(
     planned: Planned<'a>,
     plan: &'a Plan,
-) -> impl Iterator<Item = (&'a Base, &'a Run, &'a Past<Run>)> {
-    let now = (&plan.base, &plan.appended, &plan.past);
+    may_be_absent: bool,
+) -> impl Iterator<Item = Reference<'a>> {
+    let now = Reference::of(&plan.base, &plan.appended, &plan.past).map(|of| Reference {
+        is_present: true,
+        ..of
+    });
     let earlier = plan.past.earlier.iter().rev();
     let earlier = earlier.filter_map(move |earlier| match earlier {
-        Earlier::Replaced { base, appended } => Some((base, appended, &plan.past)),
+        Earlier::Replaced { base, appended } => Reference::of(base, appended, &plan.past),
         Earlier::Kept(name) => {
             let kept = &planned.plans.ever_backup(name)?.plan;
-            Some((&kept.base, &kept.appended, &kept.past))
+            Reference::of(&kept.base, &kept.appended, &kept.past)
         }
     });
-    std::iter::once(now).chain(earlier)
-}
-
-fn known<'a>(base: &'a Base, past: &Past<Run>) -> Option<Known<'a>> {
-    Some(match base {
-        Base::OnDisk => {
-            let first = past.first.as_ref()?;
-            let (len, crc) = (first.len, first.crc);
-            Known::Sum { len, crc }
-        }
-        Base::Deleted => Known::Sum { len: 0, crc: 0 },
-        Base::Swapped(swap) => {
-            let (len, crc) = (swap.len, swap.crc);
-            Known::Sum { len, crc }
-        }
-        Base::Prefix(prefix) => Known::Copy(prefix),
+    now.into_iter().chain(earlier).map(move |of| Reference {
+        begins_empty: of.begins_empty && may_be_absent,
+        ..of
     })
-}
-
-fn lines_after<'a>(base: &'a Base, appended: &'a Run) -> Cow<'a, [u8]> {
-    let lines = appended.as_ref().map_or(&[][..], |(_, lines)| lines);
-    match base {
-        Base::Swapped(swap) if !swap.tail.is_empty() => [&swap.tail, lines].concat().into(),
-        Base::OnDisk | Base::Deleted | Base::Swapped(_) | Base::Prefix(_) => lines.into(),
-    }
 }
 
 /// CRC-32 of the beginnings of a file, all read at once: a session may have been taken
@@ -202,7 +156,31 @@ impl Sums {
     }
 }
 
-impl Reference<'_> {
+impl<'a> Reference<'a> {
+    fn of(base: &'a Base, appended: &'a Run, past: &Past<Run>) -> Option<Self> {
+        let (len, crc, copy) = match base {
+            Base::OnDisk => past
+                .first
+                .as_ref()
+                .map(|first| (first.len, first.crc, None))?,
+            Base::Deleted => (0, 0, None),
+            Base::Swapped(swap) => (swap.len, swap.crc, None),
+            Base::Prefix(prefix) => (prefix.len, prefix.crc, Some(prefix)),
+        };
+        let lines = appended.as_ref().map_or(&[][..], |(_, lines)| lines);
+        Some(Self {
+            base: len,
+            crc,
+            copy,
+            rest: match base {
+                Base::Swapped(swap) if !swap.tail.is_empty() => [&swap.tail, lines].concat().into(),
+                Base::OnDisk | Base::Deleted | Base::Swapped(_) | Base::Prefix(_) => lines.into(),
+            },
+            begins_empty: len == 0 && matches!(base, Base::OnDisk | Base::Deleted),
+            is_present: false,
+        })
+    }
+
     /// What a file is if it was this one, and how much of it is the same.
     fn fit(
         &self,
@@ -211,15 +189,15 @@ impl Reference<'_> {
         sums: &Sums,
     ) -> Result<(Found, u64)> {
         let wrap = |e| Error::io("read", path, e);
-        let (base, crc) = self.base.sum();
-        let sound = match self.base {
-            _ if sums.is(base, crc) => true,
-            Known::Copy(prefix) => {
+        let base = self.base;
+        let sound = match self.copy {
+            _ if sums.is(base, self.crc) => true,
+            Some(prefix) => {
                 // What it is a copy of may be gone.
                 let of = planned.beginning(prefix)?;
                 is_part(file, len.min(base), of.as_ref()).map_err(wrap)?
             }
-            Known::Sum { .. } => false,
+            None => false,
         };
         if len < base {
             let found = if sound {
@@ -244,15 +222,13 @@ impl Reference<'_> {
             _ => (Found::Rewritten, 0),
         })
     }
-}
 
-impl Fit<'_> {
-    /// Whether the rest of the file speaks for it, too.
-    fn holds(&self, log: &Bytes, in_place: bool) -> io::Result<bool> {
-        let base = self.of.base.sum().0;
+    /// Whether the rest of a file that was found to be this one speaks for it, too.
+    fn holds(&self, found: Found, log: &Bytes, in_place: bool) -> io::Result<bool> {
+        let base = self.base;
         // A file written anew may have our lines anywhere.
-        let ours = Marks::of(&self.of.rest);
-        Ok(match self.found {
+        let ours = Marks::of(&self.rest);
+        Ok(match found {
             Found::Added { from, sound } => {
                 let others = tells(log, from..log.size(), |line| ours.tell(line))?;
                 !others && (sound || in_place)

@@ -1,64 +1,51 @@
 //! What a session is after another program changed its files: theirs, ours, or both.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 
 use super::super::bytes::Bytes;
-use super::super::plan::{Plan, count_lines};
-use super::traces::Marks;
+use super::super::plan::count_lines;
+use super::case::Case;
 use crate::disk::files::extent;
 use crate::disk::files::lines::Raw;
-use crate::disk::session_file::{self, Decoded, Kind, SessionMeta};
+use crate::disk::session_file::{self, Decoded, Kind};
 
-/// A session of which both have lines.
-pub(super) struct Both<'a> {
-    pub(super) plan: &'a Plan,
-    /// What the journal makes of it, and how many lines of that are hidden.
-    pub(super) ours: Bytes,
-    pub(super) skip: i64,
-    /// The file that was found, and where the lines of others begin in it.
-    pub(super) found: Option<&'a Bytes>,
-    pub(super) from: Option<u64>,
-    /// Whether that is the session's present file, whose lines have the numbers that ours have.
-    pub(super) present: bool,
-    /// The sidecar that was found, if another program wrote it.
-    pub(super) theirs: Option<&'a SessionMeta>,
-}
-
-impl Both<'_> {
-    /// Our lines, then those that they added and did not hide again; and how many lines
-    /// of all that are hidden.
+impl Case<'_> {
+    /// Our lines, then those that they added, from `from` on, and did not hide again; and how
+    /// many lines of all that are hidden.
     ///
     /// # Errors
     /// As the operating system reports them.
-    pub(super) fn join(mut self) -> io::Result<(Bytes, i64)> {
+    pub(super) fn join(&self, from: Option<u64>) -> io::Result<(Bytes, i64)> {
+        let mut ours = self.ours.clone();
+        let mut skip = self.our_meta().map_or(0, |meta| meta.skip);
         let mut added = Vec::new();
-        let (mut before, mut seen) = (0, self.found.cloned());
-        if let (Some(found), Some(from)) = (self.found, self.from) {
+        let (mut before, mut seen) = (0, self.log.clone());
+        if let (Some(found), Some(from)) = (&self.log, from) {
             found.read(from, (found.size() - from) as usize, &mut added)?;
-            let ours = found.clone().cut(from);
+            let own = found.clone().cut(from);
             // A part of a line of ours, and what they wrote after it, is one line of theirs.
-            before = lines_of(&ours)? - i64::from(ours.would_glue(b"{")?);
-            seen = Some(ours);
+            before = lines_of(&own)? - i64::from(own.would_glue(b"{")?);
+            seen = Some(own);
         }
-        let hidden = self.hidden(count_lines(&added));
-        let mut skip = self.skip;
-        match hidden {
+        match self.hides(count_lines(&added)) {
             Hidden::AsOurs => {}
             Hidden::Fewer(theirs) => skip = theirs,
-            Hidden::First(theirs) => {
-                skip = self.hide(seen.as_ref(), theirs)?;
-                added = without_first(&added, theirs.saturating_sub(before));
+            Hidden::First(first) => {
+                if let Some(seen) = seen {
+                    (ours, skip) = hide(ours, skip, &seen, first)?;
+                }
+                added = without_first(&added, first.saturating_sub(before));
             }
         }
-        let end = self.ours.size();
-        self.ours = self.ours.continued(end, &added)?;
-        Ok((self.ours, skip))
+        let end = ours.size();
+        Ok((ours.continued(end, &added)?, skip))
     }
 
-    fn hidden(&self, added: i64) -> Hidden {
-        let Some(theirs) = self.theirs else {
+    /// What they hide, given how many lines they added.
+    fn hides(&self, added: i64) -> Hidden {
+        let Some(theirs) = self.their_meta() else {
             return Hidden::AsOurs;
         };
         let mut least = i64::MAX;
@@ -75,40 +62,35 @@ impl Both<'_> {
             _ => Hidden::First(first),
         }
     }
+}
 
-    /// Hides, of our lines, those that are among the first so many they `saw`. Some
-    /// that they never saw may stand between: those stay visible, and what they hid after
-    /// them goes. A line of ours is one that they saw only if the two stand in the same
-    /// order: who writes the same twice has not hidden both.
-    fn hide(&mut self, saw: Option<&Bytes>, first: i64) -> io::Result<i64> {
-        let Some(saw) = saw else {
-            return Ok(self.skip);
-        };
-        let mut places: HashMap<u64, Vec<i64>> = HashMap::new();
-        each_line(saw, |nth, raw| {
-            places.entry(hash(raw.text)).or_default().push(nth);
-        })?;
-        let mut next = 0;
-        let (mut skip, mut open) = (self.skip, true);
-        let (mut kept, mut drops) = (Vec::new(), false);
-        each_line(&self.ours, |nth, raw| {
-            let places = places.get(&hash(raw.text)).map_or(&[][..], Vec::as_slice);
-            let place = places.get(places.partition_point(|place| *place < next));
-            next = place.map_or(next, |place| place + 1);
-            let goes = place.is_some_and(|place| *place < first);
-            let live = nth >= self.skip;
-            open &= !live || goes;
-            skip += i64::from(live && open);
-            drops |= goes && !open;
-            if !(goes && live) || open {
-                kept.push((raw.begin, raw.len));
-            }
-        })?;
-        if drops {
-            self.ours = only(&self.ours, &kept)?;
+/// Hides, of our lines, those that are among the first so many they `saw`, and how many are
+/// hidden then. Some that they never saw may stand between: those stay visible, and what they
+/// hid after them goes. A line of ours is one that they saw only if the two stand in the same
+/// order: who writes the same twice has not hidden both.
+fn hide(ours: Bytes, hidden: i64, saw: &Bytes, first: i64) -> io::Result<(Bytes, i64)> {
+    let mut places: HashMap<u64, Vec<i64>> = HashMap::new();
+    each_line(saw, |nth, raw| {
+        places.entry(hash(raw.text)).or_default().push(nth);
+    })?;
+    let mut next = 0;
+    let (mut skip, mut open) = (hidden, true);
+    let (mut kept, mut drops) = (Vec::new(), false);
+    each_line(&ours, |nth, raw| {
+        let places = places.get(&hash(raw.text)).map_or(&[][..], Vec::as_slice);
+        let place = places.get(places.partition_point(|place| *place < next));
+        next = place.map_or(next, |place| place + 1);
+        let goes = place.is_some_and(|place| *place < first);
+        let live = nth >= hidden;
+        open &= !live || goes;
+        skip += i64::from(live && open);
+        drops |= goes && !open;
+        if !(goes && live) || open {
+            kept.push((raw.begin, raw.len));
         }
-        Ok(skip)
-    }
+    })?;
+    let ours = if drops { only(&ours, &kept)? } else { ours };
+    Ok((ours, skip))
 }
 
 /// The lines that stand at these offsets, with these lengths, also those too long to walk.
@@ -140,64 +122,60 @@ pub(super) fn lines_of(bytes: &Bytes) -> io::Result<i64> {
     Ok(i64::try_from(extent.lines).unwrap_or(i64::MAX))
 }
 
-/// How many of these lines, without the `first` so many, are not in `found`, neither as they
-/// were nor edited. A line that is older and bears the time of one of these counts as that
-/// one, edited: then a line less is hidden. Were an edited line taken for one that never
-/// arrived, the edit would be hidden.
-///
-/// # Errors
-/// As the operating system reports them.
-pub(super) fn missing(found: &Bytes, lines: &[u8], first: i64) -> io::Result<i64> {
-    let marks = Marks::of(lines);
-    let mut there = HashSet::new();
-    // Lines that bear the time of one of ours: as many as these may be ours, edited.
-    let mut edited: HashMap<String, i64> = HashMap::new();
-    each_line(found, |_, raw| {
-        if marks.lines.contains(raw.text) {
-            there.insert(hash(raw.text));
-        } else if let Some(time) = marks.time(raw.text) {
-            *edited.entry(time).or_default() += 1;
-        }
-    })?;
-    let mut missing = 0;
-    each_line(&Bytes::of(lines.to_vec()), |nth, raw| {
-        if there.contains(&hash(raw.text)) {
-            return;
-        }
-        let edited = marks.time(raw.text).and_then(|time| edited.get_mut(&time));
-        match edited {
-            Some(left) if *left > 0 => *left -= 1,
-            _ => missing += i64::from(nth >= first),
-        }
-    })?;
-    Ok(missing)
+/// Lines of ours that a file does not show.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Missing {
+    pub(super) all: i64,
+    /// Those of which no line that is there bears the time: a line that does is the same one,
+    /// edited, though it may be an older one that was made with it. Were an edited line taken
+    /// for one that never arrived, the edit would be hidden.
+    pub(super) unedited: i64,
 }
 
-/// Whether lines of ours that nobody truncated are not among those of a file, of which so
+/// Which of our lines, without the first so many, are not among those of a file, of which so
 /// many are hidden.
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(super) fn misses(found: Option<(&Bytes, i64)>, ours: &Bytes, skip: i64) -> io::Result<bool> {
-    let mut there: HashMap<u64, u64> = HashMap::new();
+pub(super) fn missing(
+    found: Option<(&Bytes, i64)>,
+    ours: &Bytes,
+    skip: i64,
+) -> io::Result<Missing> {
+    let (mut there, mut times) = (HashMap::new(), HashMap::new());
     if let Some((found, hidden)) = found {
         each_line(found, |nth, raw| {
             if nth >= hidden {
-                *there.entry(message_hash(raw.text)).or_default() += 1;
+                let (message, time) = message_hashes(raw.text);
+                *there.entry(message).or_default() += 1;
+                *times.entry(time).or_default() += 1;
             }
         })?;
     }
-    let mut missing = false;
+    let mut missing = Vec::new();
     each_line(ours, |nth, raw| {
-        if nth < skip || session_file::classify(raw.text) == Kind::Transient {
+        if session_file::classify(raw.text) == Kind::Transient {
             return;
         }
-        match there.get_mut(&message_hash(raw.text)) {
-            Some(left) if *left > 0 => *left -= 1,
-            _ => missing = true,
+        let (message, time) = message_hashes(raw.text);
+        // Also a hidden one that is there is no other one, edited.
+        if there.get(&message).is_some_and(|left| *left > 0) {
+            take(&mut times, time);
+        }
+        if nth >= skip && !take(&mut there, message) {
+            missing.push(time);
         }
     })?;
-    Ok(missing)
+    let is_new = |time: &&u64| !take(&mut times, **time);
+    let unedited = missing.iter().filter(is_new).count();
+    let [all, unedited] = [missing.len(), unedited].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+    Ok(Missing { all, unedited })
+}
+
+/// Takes one of those that are left; whether there was one.
+fn take(left: &mut HashMap<u64, u64>, what: u64) -> bool {
+    let left = left.get_mut(&what).filter(|left| **left > 0);
+    left.map(|left| *left -= 1).is_some()
 }
 
 /// Calls `visit` with every line that `skip` counts, and its number.
@@ -230,11 +208,14 @@ fn hash(line: &[u8]) -> u64 {
 }
 
 /// The same for all ways of writing one message: who rewrites a file writes its lines anew.
-fn message_hash(line: &[u8]) -> u64 {
-    match session_file::decode(line) {
-        Decoded::Message(message) => hash(&session_file::encode(&message, None)),
-        _ => hash(line),
-    }
+/// And the same for all messages of one time; one without a time has its own.
+fn message_hashes(line: &[u8]) -> (u64, u64) {
+    let Decoded::Message(message) = session_file::decode(line) else {
+        return (hash(line), hash(line));
+    };
+    let own = hash(&session_file::encode(&message, None));
+    let time = message.created_at().map(|time| hash(time.as_bytes()));
+    (own, time.unwrap_or(own))
 }
 
 #[cfg(test)]

@@ -71,23 +71,14 @@ impl OnDisk {
     }
 
     pub(super) fn found(&self, plan: &Plan) -> Found {
-        let as_left = match self {
+        match self {
             // Recovery sets it aside, and says so.
-            Self::Other(_) | Self::Damaged(_) => true,
-            Self::Missing => {
-                let known = |said: Option<&SessionMeta>| said.is_none();
-                return if plan.past.any_sidecar(None, known) {
-                    Found::AsLeft
-                } else {
-                    Found::Removed
-                };
-            }
-            Self::Meta { meta, bytes } => plan.past.had(meta, is_same) || is_torn(plan, bytes),
-        };
-        if as_left {
-            Found::AsLeft
-        } else {
-            Found::Changed
+            Self::Other(_) | Self::Damaged(_) => Found::AsLeft,
+            Self::Missing if plan.past.any_sidecar(None, |said| said.is_none()) => Found::AsLeft,
+            Self::Missing => Found::Removed,
+            Self::Meta { meta, .. } if plan.past.had(meta, is_same) => Found::AsLeft,
+            Self::Meta { bytes, .. } if is_torn(plan, bytes) => Found::AsLeft,
+            Self::Meta { .. } => Found::Changed,
         }
     }
 }

@@ -48,14 +48,11 @@ pub(super) fn is_damaged_before(log: &Bytes, base: u64) -> io::Result<bool> {
 }
 
 /// A line without what a power loss left of the one before or after it.
-fn without_zeros(line: &[u8]) -> &[u8] {
-    let is_text = |byte: &u8| *byte != 0;
-    let begin = line.iter().position(is_text).unwrap_or(line.len());
-    let end = line
-        .iter()
-        .rposition(is_text)
-        .map_or(begin, |last| last + 1);
-    &line[begin..end]
+fn without_zeros(mut line: &[u8]) -> &[u8] {
+    while let [0, rest @ ..] | [rest @ .., 0] = line {
+        line = rest;
+    }
+    line
 }
 
 /// Whether this is our line with damage in it, and no line of somebody else.
@@ -114,12 +111,8 @@ impl<'a> Marks<'a> {
 
     /// Whether this is one of the lines, or was.
     pub(super) fn tell(&self, line: &[u8]) -> bool {
-        !line.is_empty() && (self.lines.contains(line) || self.time(line).is_some())
-    }
-
-    /// When this line was made, if one of the lines was made then.
-    pub(super) fn time(&self, line: &[u8]) -> Option<String> {
-        time_of(line).filter(|time| self.times.contains(time))
+        let is_timed = || time_of(line).is_some_and(|time| self.times.contains(&time));
+        !line.is_empty() && (self.lines.contains(line) || is_timed())
     }
 }
 

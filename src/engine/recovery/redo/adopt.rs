@@ -18,10 +18,10 @@ use crate::disk::files::{self, log_path, temp_name};
 use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file::{self, SessionMeta};
 use crate::engine::recovery::bytes::{Bytes, crc_of};
-use crate::engine::recovery::foreign::standing::Standing;
 use crate::engine::recovery::foreign::{Barred, Changed, Conflict};
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
+use crate::engine::recovery::standing::Standing;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
 

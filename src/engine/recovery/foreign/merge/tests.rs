@@ -15,17 +15,9 @@ fn lines(texts: &str) -> Vec<u8> {
 /// What is left of `ours`, of which the first `skip` lines are hidden, and how many lines
 /// of that are, if another program hid the first `first` of `found`.
 fn hidden(ours: &[u8], skip: i64, found: &[u8], first: i64) -> (Vec<u8>, i64) {
-    let mut both = Both {
-        plan: &Plan::default(),
-        ours: Bytes::of(ours.to_vec()),
-        skip,
-        found: Some(&Bytes::of(found.to_vec())),
-        from: None,
-        present: true,
-        theirs: None,
-    };
-    let skip = both.hide(both.found, first).unwrap();
-    (both.ours.behind, skip)
+    let (ours, found) = (Bytes::of(ours.to_vec()), Bytes::of(found.to_vec()));
+    let (left, skip) = hide(ours, skip, &found, first).unwrap();
+    (left.behind, skip)
 }
 
 #[test]
@@ -70,21 +62,23 @@ fn a_line_too_long_to_walk_is_kept_whole_if_lines_after_it_go() {
 fn a_line_is_missed_unless_it_is_shown_as_often_as_it_was_written() {
     let misses = |found: &str, hidden, ours: &str, skip| {
         let found = Bytes::of(lines(found));
-        misses(Some((&found, hidden)), &Bytes::of(lines(ours)), skip).unwrap()
+        let ours = Bytes::of(lines(ours));
+        missing(Some((&found, hidden)), &ours, skip).unwrap().all > 0
     };
     assert!(!misses("a b", 0, "a b", 0));
     assert!(misses("a b", 1, "a b", 0));
     assert!(!misses("a b", 1, "a b", 1));
     assert!(misses("a b", 0, "a a b", 0));
     let ours = Bytes::of(lines("a"));
-    assert!(super::misses(None, &ours, 0).unwrap());
-    assert!(!super::misses(None, &ours, 1).unwrap());
+    assert_eq!(missing(None, &ours, 0).unwrap().all, 1);
+    assert_eq!(missing(None, &ours, 1).unwrap().all, 0);
 }
 
 #[test]
 fn a_message_written_anew_with_other_spaces_and_order_is_the_same() {
     let anew = Bytes::of(b"{ \"content\": \"a\", \"role\": \"user\" }\n".to_vec());
-    assert!(!misses(Some((&anew, 0)), &Bytes::of(lines("a")), 0).unwrap());
+    let missing = missing(Some((&anew, 0)), &Bytes::of(lines("a")), 0).unwrap();
+    assert_eq!(missing.all, 0);
 }
 
 #[test]
@@ -103,10 +97,15 @@ fn a_line_that_others_edited_is_not_missing_and_each_edit_stands_for_one_line() 
                 + "\n";
         line.into_bytes()
     };
-    let ours = [timed("a"), timed("b")].concat();
-    let missing_of = |found: Vec<u8>| missing(&Bytes::of(found), &ours, 0).unwrap();
-    assert_eq!(missing_of(timed("a")), 1);
-    assert_eq!(missing_of([timed("a"), timed("edited")].concat()), 0);
-    assert_eq!(missing_of(timed("edited")), 1);
-    assert_eq!(missing_of(lines("edited")), 2);
+    let ours = Bytes::of([timed("a"), timed("b")].concat());
+    let missing_of = |found: Vec<u8>| {
+        let found = Bytes::of(found);
+        let Missing { all, unedited } = missing(Some((&found, 0)), &ours, 0).unwrap();
+        (all, unedited)
+    };
+    assert_eq!(missing_of(timed("a")), (1, 1));
+    assert_eq!(missing_of(timed("b")), (1, 1));
+    assert_eq!(missing_of([timed("a"), timed("edited")].concat()), (1, 0));
+    assert_eq!(missing_of(timed("edited")), (2, 1));
+    assert_eq!(missing_of(lines("edited")), (2, 2));
 }

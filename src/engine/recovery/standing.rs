@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::super::bytes::crc_of;
-use super::sidecar::OnDisk;
+use super::bytes::crc_of;
+use super::foreign::sidecar::OnDisk;
 use crate::disk::files::{self, log_path};
 use crate::disk::journal::record::Prior;
 use crate::disk::session_file;

@@ -11,7 +11,7 @@ use crate::output;
 #[derive(Debug, Default)]
 pub(crate) struct Excerpt {
     pub(crate) messages: Vec<Message>,
-    /// How many messages stand before the first of them, if the whole conversation was read.
+    /// The index of the first of them in the conversation; 0 unless all of that was read.
     pub(crate) first: usize,
     /// Before which of the messages a damaged line stands, or after the last of them; in
     /// ascending order.
@@ -124,7 +124,7 @@ impl Excerpt {
     }
 }
 
-/// How many messages stand before each of the damaged lines among these marks.
+/// The places of the damaged lines among these marks: the number of messages before each.
 pub(crate) fn damaged_lines(marks: Vec<Mark>) -> impl Iterator<Item = usize> {
     let marks = marks.into_iter();
     let damaged = marks.filter(|mark| mark.kind == MarkKind::Damaged);

@@ -131,6 +131,15 @@ impl Output {
     }
 }
 
+/// Writes these lines to standard output.
+pub(crate) fn lines(lines: &[String]) -> Result<()> {
+    let mut out = Output::new();
+    for line in lines {
+        out.line(line)?;
+    }
+    out.finish()
+}
+
 /// How wide what is shown may be, in columns.
 pub(crate) fn width() -> usize {
     let size = ratatui::crossterm::terminal::size();
@@ -189,7 +198,7 @@ pub(crate) fn note(text: &str) {
     anstream::eprintln!("{DIM}{}{DIM:#}", safe::block(&text));
 }
 
-/// What is wrong, but ends nothing; told as in [`note`].
+/// A warning: something is wrong, and the command goes on. Names stand for keys as in [`note`].
 pub(crate) fn warn(text: &str) {
     if is_quiet() {
         return;

@@ -39,7 +39,7 @@ pub(crate) fn session(chats: &StoreHandle, name: &str) -> Result<String> {
 /// A session that may be meant.
 struct Candidate {
     key: String,
-    /// What a person is shown of it: the key, or in place of a hash the alias that fits.
+    /// The key, or if that is a hash the alias that fits: for a person.
     shown: String,
 }
 

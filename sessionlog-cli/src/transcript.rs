@@ -18,7 +18,7 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// Writes a message; `label` says whose it is, where several sessions are shown, or which.
+    /// Writes a message. `label` is its session, where several are shown, or its number.
     pub(crate) fn write(
         self,
         out: &mut Output,

@@ -52,8 +52,8 @@ pub(crate) fn durability(level: &str) -> PyResult<Durability> {
 }
 
 /// The options that `sessionlog.open` takes. `open_timeout` is waited for in Python, so that
-/// Ctrl-C ends the wait; `picoclaw_lines` is a number of `max_line_bytes`. What `slow_commit`
-/// changes, events and a counter, is nothing that Python is told.
+/// Ctrl-C ends the wait; `picoclaw_lines` is a number of `max_line_bytes`. `slow_commit`
+/// only changes events and a counter, which Python does not get.
 pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<StoreOptions> {
     let mut options = StoreOptions::new();
     for (name, value) in given.iter() {

@@ -213,10 +213,10 @@ struct Refusals {
 
 /// Requests that are refused.
 struct Refusal {
-    /// What a message of theirs says.
+    /// A text in one of their messages.
     text: String,
     status: StatusCode,
-    /// How many more are.
+    /// The number of requests that are yet to be refused.
     times: usize,
 }
 

@@ -8,7 +8,7 @@ use sessionlog_postgres::copy::{CopyReport, Place, copy, follow};
 use sessionlog_postgres::{PostgresOptions, PostgresStore};
 
 use crate::failure::{Failure, Outcome, Result};
-use crate::output::{self, Output};
+use crate::output;
 use crate::store::{self, Dir, Reading, Writing};
 use crate::{names, progress, safe};
 
@@ -75,13 +75,15 @@ impl Copy {
                 report = joined(&report, copied(&runtime, &source.place, &to)?, begun);
             }
         }
-        self.tell(&report, source.lacks.as_deref())?;
+        // The open store knows the names. The result is told once all is closed.
+        let told = self.told(&report, source.lacks.as_deref())?;
         if let Some(store) = source.store {
             store.close()?;
         }
         if let Some(store) = written {
             store.close()?;
         }
+        output::lines(&told)?;
         Ok(Outcome::found(
             report.others.is_empty() && report.failed.is_empty(),
         ))
@@ -154,12 +156,12 @@ impl Copy {
         Ok(Place::Database(store))
     }
 
-    /// `lacks`: why message IDs and backups stayed behind, if they did.
-    fn tell(&self, report: &CopyReport, lacks: Option<&str>) -> Result<()> {
-        let mut out = Output::new();
+    /// Returns the lines of the result. `lacks`: why message IDs and backups stayed behind, if they did.
+    fn told(&self, report: &CopyReport, lacks: Option<&str>) -> Result<Vec<String>> {
+        let mut told = Vec::new();
         let next = lacks.map(|_| self.again());
         if self.json {
-            out.json(&serde_json::json!({
+            told.push(serde_json::to_string(&serde_json::json!({
                 "sessions": report.sessions,
                 "lines": report.lines,
                 "written": report.written,
@@ -175,37 +177,36 @@ impl Copy {
                     "error": why.to_string(),
                 })).collect::<Vec<_>>(),
                 "sha256": report.hash,
-            }))?;
+            }))?);
         } else {
             let sessions = output::count(report.sessions, "session");
             let lines = output::count(report.lines, "line");
             let written = report.written;
-            out.line(&format!("{sessions}, {lines}, {written} written now"))?;
-            out.line(&format!("sha256 of all: {}", report.hash))?;
+            told.push(format!("{sessions}, {lines}, {written} written now"));
+            told.push(format!("sha256 of all: {}", report.hash));
             if let Some(gap) = report.gap {
-                out.line(&format!("all was there {gap:?} after the switch"))?;
+                told.push(format!("all was there {gap:?} after the switch"));
             }
             for left in &report.left {
-                out.line(&names::text(&format!("left behind, {left}")))?;
+                told.push(names::text(&format!("left behind, {left}")));
             }
             if let (Some(why), Some(next)) = (lacks, &next) {
-                out.line(&safe::line(&format!(
-                    "IDs of messages and backups were not copied: {why}"
-                )))?;
-                out.line(&safe::line(&format!(
+                let ids = format!("IDs of messages and backups were not copied: {why}");
+                let next = format!(
                     "a message that is delivered again would be taken twice: stop the gateway, and \
                      before another one writes to the copy, run: {next}"
-                )))?;
+                );
+                told.extend([ids, next].map(|line| safe::line(&line).into_owned()));
             }
             for key in &report.others {
-                out.line(&format!("only in the target: {}", names::name(key)))?;
+                told.push(format!("only in the target: {}", names::name(key)));
             }
             for (key, why) in &report.failed {
                 let line = names::text(&format!("not copied: {key}: {why}"));
-                out.line(&safe::line(&line))?;
+                told.push(safe::line(&line).into_owned());
             }
         }
-        out.finish()
+        Ok(told)
     }
 
     /// The command that copies what stayed behind. A password is not repeated.

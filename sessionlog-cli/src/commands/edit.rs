@@ -30,7 +30,7 @@ Examples:
 pub(crate) struct Edit {
     #[command(flatten)]
     place: Place,
-    /// What it says from now on; - for standard input
+    /// The new text; - for standard input
     text: String,
     /// TEXT is the whole message, as a JSON object
     #[arg(long)]

@@ -139,9 +139,10 @@ impl Import {
             }
             let store = self.dir.create_or_older(self.writing)?;
             let report = migrate::import(&self.source, &store.handle())?;
-            let outcome = migrate::tell(&report)?;
+            let told = migrate::told(&report);
             store.close()?;
-            return Ok(outcome);
+            output::lines(&told)?;
+            return Ok(Outcome::found(report.skipped.is_empty()));
         }
         let format = self.format.map(Format::from);
         // No other writer waits behind a long conversation.

@@ -36,9 +36,10 @@ impl Migrate {
         is_there(self.dir.path())?;
         let store = self.dir.create_or_older(self.writing)?;
         let report = import(self.dir.path(), &store.handle())?;
-        let outcome = tell(&report)?;
+        let told = told(&report);
         store.close()?;
-        Ok(outcome)
+        output::lines(&told)?;
+        Ok(Outcome::found(report.skipped.is_empty()))
     }
 }
 
@@ -59,28 +60,23 @@ fn is_there(source: &Path) -> Result<()> {
     Err(Failure::new(what).hint("name the directory that has the *.json files"))
 }
 
-/// Says what was imported, and what was not.
-pub(crate) fn tell(report: &MigrationReport) -> Result<Outcome> {
-    let mut out = Output::new();
-    out.line(&format!(
-        "{} imported",
-        output::count(report.migrated, "session")
-    ))?;
+/// Returns the lines that say what was imported, and what was not. The store knows the names of
+/// its sessions while it is open.
+pub(crate) fn told(report: &MigrationReport) -> Vec<String> {
+    let sessions = output::count(report.migrated, "session");
+    let mut told = vec![format!("{sessions} imported")];
     for key in &report.replaced {
-        let key = names::name(key);
-        out.line(&format!("{key}: what it had before is a backup now"))?;
+        let name = names::name(key);
+        told.push(format!("{name}: what it had before is a backup now"));
     }
     for (key, why) in &report.without_identity {
-        let name = names::name(key);
-        out.line(&format!(
-            "{name}: without scope and aliases: {}",
-            safe::line(why)
-        ))?;
+        let (name, why) = (names::name(key), safe::line(why));
+        told.push(format!("{name}: without scope and aliases: {why}"));
     }
+    let out = Output::new();
     for (path, why) in &report.skipped {
         let line = format!("{}: left as it is: {why}", path.display());
-        out.line(&out.paint(output::BAD, &safe::line(&line)))?;
+        told.push(out.paint(output::BAD, &safe::line(&line)));
     }
-    out.finish()?;
-    Ok(Outcome::found(report.skipped.is_empty()))
+    told
 }

@@ -295,8 +295,8 @@ fn place_of(hit: &SearchHit) -> (&'static str, Option<usize>) {
     }
 }
 
-/// When it was said, by whom and where it stands. A summary and a title are of nobody and of no
-/// time.
+/// The part of a line between name and text: time, role, and the kind of place. A summary and a
+/// title have neither time nor role.
 fn about(hit: &SearchHit) -> String {
     let said = || {
         let time = times::shown(hit.message.created_at().unwrap_or_default());

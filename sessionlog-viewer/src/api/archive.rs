@@ -23,7 +23,7 @@ pub(super) struct Wanted {
     month: String,
     from: Option<usize>,
     limit: Option<usize>,
-    /// The sign of a message whose index is asked for.
+    /// The sign of a message, to get its index.
     #[serde(default)]
     sign: String,
 }

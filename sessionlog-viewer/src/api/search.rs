@@ -75,7 +75,7 @@ struct Hit {
     key: String,
     position: Position,
     archived: Option<String>,
-    /// What it is found by in the archive.
+    /// Its sign, which `/api/archive` takes.
     sign: Option<String>,
     /// A truncation hid it: it has no place in the conversation.
     hidden: bool,

@@ -25,7 +25,7 @@ pub(super) struct Anchor {
     last: Option<Position>,
     /// The last messages that were shown, or stood before them.
     recent: VecDeque<u64>,
-    /// How many damaged lines stand behind the last message, and were told of.
+    /// The number of damaged lines after the last message, all of which were told.
     damaged: usize,
 }
 

@@ -1,7 +1,7 @@
 //! Those who read, flush, share a session, or go by its aliases.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
 use sessionlog::testing::rig::Control;
@@ -28,8 +28,21 @@ pub(crate) struct Caller {
     pub(crate) handle: StoreHandle,
     pub(crate) control: Control,
     pub(crate) sessions: Vec<(String, Arc<States>)>,
+    /// The sessions that get aliases, and which.
+    pub(crate) named: Vec<(&'static str, Arc<States>)>,
+    pub(crate) ids: Arc<Ids>,
+    /// Whether what is answered survives a power loss.
+    pub(crate) durable: bool,
     pub(crate) trouble: Trouble,
     pub(crate) dice: Dice,
+}
+
+/// Message ids that the shared session took.
+#[derive(Debug, Default)]
+pub(crate) struct Ids {
+    pub(crate) taken: Mutex<Vec<String>>,
+    /// A disk as a power loss left it, and those that were taken before.
+    pub(crate) lost: Mutex<Option<(MemoryStorage, Vec<String>)>>,
 }
 
 impl Caller {
@@ -51,8 +64,13 @@ impl Caller {
                 }
                 _ => {
                     let image = Image::NAMED[self.dice.below(Image::NAMED.len())];
-                    let left = after_crash(self.trouble.storage.image(image), &key);
-                    states.check_lost(kept, &left);
+                    let (named, aliases) = self.named[self.dice.below(self.named.len())].clone();
+                    let (_, kept_aliases) = aliases.mark();
+                    let taken = known(&self.ids.taken).clone();
+                    let disk = self.trouble.storage.image(image);
+                    states.check_lost(kept, &after_power_loss(disk.clone(), &key));
+                    aliases.check_lost(kept_aliases, &aliases_after_crash(disk.clone(), named));
+                    *known(&self.ids.lost) = Some((disk, taken));
                 }
             }
         }
@@ -117,6 +135,7 @@ impl Caller {
     fn deliver(&self, text: &str, id: &str) -> Result<bool> {
         let deliver = || block_on(self.handle.append_once(SHARED, id, Message::user(text)));
         let first = deliver()?;
+        known(&self.ids.taken).push(id.into());
         match deliver() {
             Ok(again) => assert!(matches!(again, Appended::Duplicate(_)), "{id}: {again:?}"),
             Err(error) => self.trouble.excuses(&error, "a caller"),
@@ -209,17 +228,23 @@ impl Caller {
     }
 
     /// Gives a session aliases, one of which another session claims as well.
-    pub(crate) fn name(self, key: &str, times: usize) {
+    pub(crate) fn name(self, nth: usize, times: usize) {
+        let (key, states) = &self.named[nth];
+        let upsert = |aliases: Texts| {
+            states.begin(aliases.clone());
+            block_on((self.handle).upsert_session_meta(key, None, aliases.clone()))?;
+            states.reach(aliases, self.durable);
+            Ok(())
+        };
         for number in 0..times {
             let own = format!("{key}-alias-{number}");
-            let aliases = vec![own.clone(), "claimed-by-two".into()];
-            match block_on(self.handle.upsert_session_meta(key, None, aliases)) {
+            match upsert(vec![own.clone(), "claimed-by-two".into()]) {
                 Ok(()) => {}
                 Err(error) => return self.trouble.excuses(&error, "a caller"),
             }
-            self.check_resolved(&own, |found| found == Some(key));
+            self.check_resolved(&own, |found| found == Some(*key));
             self.check_resolved("claimed-by-two", |found| found.is_some());
-            match block_on(self.handle.upsert_session_meta(key, None, Vec::new())) {
+            match upsert(Vec::new()) {
                 Ok(()) => self.check_resolved(&own, |found| found.is_none()),
                 Err(error) => return self.trouble.excuses(&error, "a caller"),
             }
@@ -239,11 +264,37 @@ impl Caller {
     }
 }
 
+/// What a lock of std holds: it is no part of what is explored.
+pub(crate) fn known<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What a session says after a crash that left this disk.
 pub(crate) fn after_crash(storage: MemoryStorage, key: &str) -> Texts {
     let reader = read_only(Arc::new(storage)).expect("opens after a crash");
     let messages = block_on(reader.history(key)).expect("is readable after a crash");
     texts(&messages)
+}
+
+/// The same, of a disk with all that was synced: a session that says anything is listed.
+pub(crate) fn after_power_loss(storage: MemoryStorage, key: &str) -> Texts {
+    let left = after_crash(storage.clone(), key);
+    let reader = read_only(Arc::new(storage)).expect("opens after a crash");
+    let listed = block_on(reader.list_sessions()).expect("is readable after a crash");
+    let is_listed = listed.iter().any(|listed| listed == key);
+    assert!(left.is_empty() || is_listed, "{key}: {listed:?}");
+    left
+}
+
+/// A session's aliases after such a crash, each of which leads to it.
+pub(crate) fn aliases_after_crash(storage: MemoryStorage, key: &str) -> Texts {
+    let reader = read_only(Arc::new(storage)).expect("opens after a crash");
+    let meta = block_on(reader.session_meta(key)).expect("is readable after a crash");
+    for own in meta.aliases.iter().filter(|alias| alias.starts_with(key)) {
+        let found = block_on(reader.resolve_session_key(own)).expect("is readable");
+        assert_eq!(found.as_deref(), Some(key), "{own}");
+    }
+    meta.aliases
 }
 
 /// Every accepted line of `name` is there once, in order, and no other.

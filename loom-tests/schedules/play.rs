@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use sessionlog::testing::disk_model::{Fault, Image, MemoryStorage, Repeat, SyncFault};
 use sessionlog::testing::running::{Make, Running, passes, read_only, reset, rest};
-use sessionlog::{Durability, StoreHandle, StoreOptions};
+use sessionlog::{Appended, Durability, Message, StoreHandle, StoreOptions};
 use shuttle::future::block_on;
 use shuttle::thread::{JoinHandle, spawn};
 
-use crate::callers::{Caller, SHARED, after_crash, check_shared};
+use crate::callers::{Caller, Ids, SHARED, after_crash, aliases_after_crash, check_shared, known};
 use crate::dice::Dice;
 use crate::kimi::Kimi;
 use crate::picoclaw::{SOURCE, Writer, texts};
@@ -20,6 +20,9 @@ use crate::trouble::{Kind, Trouble};
 /// Sessions that PicoClaw writes, and kimi-cli; two of each have one file name.
 const PICOCLAW: [&str; 2] = ["chat:1", "chat_1"];
 const KIMI: [&str; 2] = ["kimi:1", "kimi_1"];
+
+/// Sessions that get aliases.
+const NAMED: [&str; 2] = ["named-1", "named-2"];
 
 /// The kept catalog.
 const CATALOG: &str = "/sessions/.sessionlog/catalog";
@@ -80,6 +83,9 @@ pub(crate) fn play(seed: u64) {
         handle: store.handle.clone(),
         control: store.control(),
         sessions: sessions.clone(),
+        named: NAMED.map(|key| (key, Arc::default())).to_vec(),
+        ids: Arc::default(),
+        durable,
         trouble: trouble.clone(),
         dice: dice.clone(),
     };
@@ -121,7 +127,9 @@ pub(crate) fn play(seed: u64) {
         durable,
     };
     end.check(&sessions, &shared, heard);
+    end.check_aliases(&caller.named);
     if dice.once_in(4) {
+        end.check_ids(&caller.ids, &options, make);
         end.check_recovery(&sessions, &options, make);
     }
 }
@@ -200,8 +208,8 @@ fn others(caller: &Caller, dice: &Dice) -> Vec<JoinHandle<()>> {
     };
     add(Caller::read);
     add(Caller::tidy);
-    add(|caller, times| caller.name("named-1", times.min(2)));
-    add(|caller, times| caller.name("named-2", times.min(2)));
+    add(|caller, times| caller.name(0, times.min(2)));
+    add(|caller, times| caller.name(1, times.min(2)));
     add(|caller, times| caller.forget(times / 2));
     threads
 }
@@ -256,9 +264,14 @@ struct End {
 }
 
 impl End {
+    /// Whether all that was answered is there.
+    fn is_exact(&self) -> bool {
+        self.kind == Kind::None || self.kind == Kind::Full && self.durable
+    }
+
     /// It is what everybody was told.
     fn check(&self, sessions: &[(String, Arc<States>)], shared: &Shared, heard: Option<u64>) {
-        let exact = self.kind == Kind::None || self.kind == Kind::Full && self.durable;
+        let exact = self.is_exact();
         for (key, states) in sessions {
             let (seen, kept) = states.mark();
             let from = if exact { seen } else { kept };
@@ -280,6 +293,31 @@ impl End {
             "told of {heard:?} lines of {}",
             left.len()
         );
+    }
+
+    fn check_aliases(&self, named: &[(&'static str, Arc<States>)]) {
+        for (key, states) in named {
+            let (seen, kept) = states.mark();
+            let from = if self.is_exact() { seen } else { kept };
+            let left = aliases_after_crash(self.storage.image(Image::AllKept), key);
+            states.check_lost(from, &left);
+        }
+    }
+
+    /// A message that was taken before a power loss is a duplicate after it.
+    fn check_ids(&self, ids: &Ids, options: &StoreOptions, make: Make) {
+        let Some((disk, taken)) = known(&ids.lost).take().filter(|_| self.durable) else {
+            return;
+        };
+        let store = Running::open(Arc::new(disk), options, make).expect("opens after a crash");
+        for id in taken {
+            let again = store
+                .handle
+                .append_once(SHARED, &id, Message::user("again"));
+            let again = block_on(again).expect("is accepted");
+            assert!(matches!(again, Appended::Duplicate(_)), "{id}: {again:?}");
+        }
+        store.close().expect("closes in order");
     }
 
     /// A writer that opens the store again finds the sessions that a reader does, and takes nothing

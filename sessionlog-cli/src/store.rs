@@ -30,6 +30,9 @@ pub(crate) struct Writing {
     allow_missing_lock: bool,
 }
 
+/// As many ids of messages as a store can remember.
+const ALL_IDS: usize = 1 << 16;
+
 /// A store open for reading, beside its writer if it has one.
 pub(crate) struct Reading {
     store: Store,
@@ -95,7 +98,11 @@ impl Dir {
     }
 
     fn open(&self, how: Writing, options: StoreOptions) -> Result<Store> {
+        // What the gateway's own options would keep is kept: hidden lines, which a compaction
+        // would drop past its archive, and the ids of messages.
         let options = options
+            .auto_compact(false)
+            .once_ids(ALL_IDS)
             .allow_other_owner(how.allow_other_owner)
             .allow_missing_lock(how.allow_missing_lock);
         let options = match how.wait {

@@ -37,9 +37,7 @@ pub(crate) struct Compact {
 
 impl Compact {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let options = StoreOptions::new()
-            .archive(self.archive)
-            .auto_compact(false);
+        let options = StoreOptions::new().archive(self.archive);
         let store = self.dir.write_with(self.writing, options)?;
         let chats = store.handle().exact_keys();
         let keys = if self.all {

@@ -103,9 +103,7 @@ impl Copy {
         let mut lacks =
             (is_live && is_own).then(|| String::from("it was copied beside its gateway"));
         if is_own && !is_live {
-            // What the gateway's own options would keep is kept.
-            let options = StoreOptions::new().auto_compact(false).once_ids(ALL_IDS);
-            match dir.write_with(self.how, options) {
+            match dir.write(self.how) {
                 Ok(store) => {
                     let place = Place::Directory(store.handle().exact_keys());
                     return Ok(Source {
@@ -233,10 +231,6 @@ impl Copy {
 
 /// The schema unless another is named.
 const SCHEMA: &str = "sessionlog";
-
-/// As many IDs of messages as a store can remember: opened with fewer, it would forget some that
-/// its gateway remembers.
-const ALL_IDS: usize = 1 << 16;
 
 /// The source of a copy.
 struct Source {

@@ -87,7 +87,7 @@ pub(crate) struct Undelete {
 
 impl Undelete {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let store = self.dir.write_with(self.writing, StoreOptions::new())?;
+        let store = self.dir.write(self.writing)?;
         let undeleted = store.handle().undelete(&self.session).wait();
         let key = undeleted.map_err(|error| match error {
             Error::HasHistory { .. } => Failure::from(error).hint(

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use clap::Args;
 use serde_json::value::{RawValue, to_raw_value};
-use sessionlog::{Message, Position, Store, StoreHandle, StoreOptions};
+use sessionlog::{Message, Position, Store, StoreHandle};
 
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
@@ -80,9 +80,7 @@ struct Found {
 
 impl Place {
     fn find(&self, writing: Writing) -> Result<Found> {
-        // A compaction would drop the old message past an archive that the gateway keeps.
-        let options = StoreOptions::new().auto_compact(false);
-        let store = self.dir.write_with(writing, options)?;
+        let store = self.dir.write(writing)?;
         let chats = store.handle().exact_keys();
         let key = resolve::whole(&chats, &self.session)?;
         let snapshot = chats.snapshot(&key).wait()?;

@@ -1,7 +1,7 @@
 //! `sessionlog rename`: a session gets another key.
 
 use clap::Args;
-use sessionlog::{Error, Merged, StoreHandle, StoreOptions};
+use sessionlog::{Error, Merged, StoreHandle};
 
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::Output;
@@ -36,7 +36,7 @@ pub(crate) struct Rename {
 
 impl Rename {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let store = self.dir.write_with(self.writing, StoreOptions::new())?;
+        let store = self.dir.write(self.writing)?;
         let chats = store.handle();
         let old = key_of(&chats, &self.old)?;
         let name = names::name(&old);

@@ -1,7 +1,7 @@
 //! `sessionlog title` and `sessionlog label`: what people want to see of a session in a list.
 
 use clap::Args;
-use sessionlog::{StoreOptions, Update};
+use sessionlog::Update;
 
 use crate::failure::{Outcome, Result};
 use crate::output::{self, Output};
@@ -32,7 +32,7 @@ pub(crate) struct Title {
 
 impl Title {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let store = self.dir.write_with(self.writing, StoreOptions::new())?;
+        let store = self.dir.write(self.writing)?;
         let chats = store.handle();
         let key = resolve::whole(&chats, &self.session)?;
         chats.exact_keys().set_title(&key, &self.text).wait()?;
@@ -84,7 +84,7 @@ pub(crate) struct Label {
 
 impl Label {
     pub(crate) fn run(self) -> Result<Outcome> {
-        let store = self.dir.write_with(self.writing, StoreOptions::new())?;
+        let store = self.dir.write(self.writing)?;
         let chats = store.handle();
         let key = resolve::whole(&chats, &self.session)?;
         let chats = chats.exact_keys();

@@ -254,6 +254,21 @@ fn what_is_compacted_is_in_the_archive_and_found_there() {
 }
 
 #[test]
+fn a_command_that_writes_drops_no_hidden_line() {
+    let fixture = Fixture::new();
+    let dir = fixture.dir();
+    fixture.write_with(StoreOptions::new().auto_compact(false), |chats| {
+        chats.truncate_history(SEVEN, 1).wait().unwrap();
+    });
+    run("title", &dir, &[SEVEN, "Oslo in May"]).exits(0);
+    run("label", &dir, &[SEVEN, "travel"]).exits(0);
+    run("rename", &dir, &[SEVEN, "telegram:700"]).exits(0);
+    run("edit", &dir, &["telegram:700", "1", "and once more"]).exits(0);
+    let found = run("search", &dir, &["invoice of May", "--archived"]).exits(0);
+    assert!(found.contains("(hidden)"), "{found}");
+}
+
+#[test]
 fn older_files_are_taken_over_in_place() {
     let fixture = Fixture::new();
     let dir = fixture.dir();

@@ -2,7 +2,8 @@
 //! program may do to the files then: no line is lost, doubled or back.
 //!
 //! `SESSIONLOG_MATRIX="truncate/12/AllLost/add"` plays one case alone and prints what was
-//! there; `SESSIONLOG_LONG=1` tries every deed after every crash, with every image.
+//! there; `SESSIONLOG_LONG=1` tries every deed after every crash, with four images, of which
+//! all have their turn.
 
 mod judge;
 mod others;
@@ -92,16 +93,18 @@ impl Count {
 }
 
 fn images(step: u64) -> Vec<Image> {
-    if is_long() {
-        let random = (0..4).map(Image::Random);
-        return Image::NAMED.into_iter().chain(random).collect();
-    }
     let lost = if step.is_multiple_of(2) {
         Image::AllLost
     } else {
         Image::Random(step)
     };
-    vec![Image::ProcessDeath, lost]
+    let mut images = vec![Image::ProcessDeath, lost];
+    if is_long() {
+        let named = &Image::NAMED[2..];
+        images.push(named[step as usize % named.len()]);
+        images.push(Image::Random(!step));
+    }
+    images
 }
 
 fn try_deeds(crash: Crash<'_>, count: &mut Count) {

@@ -50,6 +50,7 @@ use crate::engine::view::DirectoryView;
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
 use crate::ground::storage::Storage;
+use crate::ground::sync::Mutex;
 use crate::{Durability, StoreOptions};
 
 /// Every verb of a store, for any number of callers at once.
@@ -241,16 +242,19 @@ pub(crate) async fn blocking<T: Send + 'static>(
     if place == Place::Here {
         return work();
     }
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => match runtime.spawn_blocking(work).await {
-            Ok(result) => result,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime shuts down; nobody is left to be told.
-                Err(_) => Err(Error::Closed),
-            },
-        },
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
         // Another executor: it has no pool we know of.
-        Err(_) => work(),
+        return work();
+    };
+    let answer = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&answer);
+    // Tokio's part is compiled once, not for each verb.
+    let work: Box<dyn FnOnce() + Send> = Box::new(move || *told.lock() = Some(work()));
+    if let Err(error) = runtime.spawn_blocking(work).await
+        && let Ok(panic) = error.try_into_panic()
+    {
+        std::panic::resume_unwind(panic);
     }
+    // Without an answer the runtime shuts down; nobody is left to be told.
+    answer.lock().take().unwrap_or(Err(Error::Closed))
 }

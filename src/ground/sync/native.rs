@@ -198,6 +198,8 @@ pub mod thread {
     /// # Errors
     /// When the system refuses another thread.
     pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle> {
+        // The standard library's part is compiled once, not for each body.
+        let body: Box<dyn FnOnce() + Send> = Box::new(body);
         std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(body)
@@ -222,21 +224,28 @@ pub mod thread {
 
     /// Does both, at the same time if the system has a thread for it.
     pub fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
-        let (one, mut done) = (super::Mutex::new(Some(one)), None);
-        let do_one = || one.lock().take().map(|one| one());
+        let (one, done) = (super::Mutex::new(Some(one)), super::Mutex::new(None));
+        let do_one = || {
+            let one = one.lock().take();
+            if let Some(one) = one {
+                let answer = one();
+                *done.lock() = Some(answer);
+            }
+        };
         let other = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().spawn_scoped(scope, do_one);
+            let body: Box<dyn FnOnce() + Send + '_> = Box::new(do_one);
+            let thread = std::thread::Builder::new().spawn_scoped(scope, body);
             let other = other();
-            if let Ok(thread) = thread {
-                done = match thread.join() {
-                    Ok(done) => done,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                };
+            if let Ok(thread) = thread
+                && let Err(panic) = thread.join()
+            {
+                std::panic::resume_unwind(panic);
             }
             other
         });
         // No thread took it.
-        match done.or_else(do_one) {
+        do_one();
+        match done.lock().take() {
             Some(done) => (done, other),
             None => unreachable!("it is done once, here or on the thread"),
         }

@@ -242,19 +242,22 @@ pub(crate) async fn blocking<T: Send + 'static>(
     if place == Place::Here {
         return work();
     }
-    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-        // Another executor: it has no pool we know of.
-        return work();
-    };
     let answer = Arc::new(Mutex::new(None));
     let told = Arc::clone(&answer);
-    // Tokio's part is compiled once, not for each verb.
-    let work: Box<dyn FnOnce() + Send> = Box::new(move || *told.lock() = Some(work()));
+    on_the_pool(Box::new(move || *told.lock() = Some(work()))).await;
+    // Without an answer the runtime shuts down; nobody is left to be told.
+    answer.lock().take().unwrap_or(Err(Error::Closed))
+}
+
+/// Runs `work` on tokio's pool for what blocks, or here under another executor, which has no
+/// pool that we know of. Tokio's part is compiled once, not for each verb.
+async fn on_the_pool(work: Box<dyn FnOnce() + Send>) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return work();
+    };
     if let Err(error) = runtime.spawn_blocking(work).await
         && let Ok(panic) = error.try_into_panic()
     {
         std::panic::resume_unwind(panic);
     }
-    // Without an answer the runtime shuts down; nobody is left to be told.
-    answer.lock().take().unwrap_or(Err(Error::Closed))
 }

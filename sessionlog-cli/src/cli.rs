@@ -83,8 +83,16 @@ pub(crate) enum Command {
     Repair(commands::repair::Repair),
     Backup(commands::backup::Backup),
     Restore(commands::restore::Restore),
+    #[cfg(feature = "postgres")]
     Copy(commands::copy::Copy),
+    /// Copy sessions to a database, or back (not in this build)
+    #[cfg(not(feature = "postgres"))]
+    Copy(commands::absent::Absent),
+    #[cfg(feature = "serve")]
     Serve(commands::serve::Serve),
+    /// Show the store in a browser (not in this build)
+    #[cfg(not(feature = "serve"))]
+    Serve(commands::absent::Absent),
     Title(commands::tag::Title),
     Label(commands::tag::Label),
     Edit(commands::edit::Edit),
@@ -120,8 +128,14 @@ impl Command {
             Self::Repair(command) => command.run(),
             Self::Backup(command) => command.run(),
             Self::Restore(command) => command.run(),
+            #[cfg(feature = "postgres")]
             Self::Copy(command) => command.run(),
+            #[cfg(not(feature = "postgres"))]
+            Self::Copy(_) => commands::absent::refuse("copy", "postgres"),
+            #[cfg(feature = "serve")]
             Self::Serve(command) => command.run(),
+            #[cfg(not(feature = "serve"))]
+            Self::Serve(_) => commands::absent::refuse("serve", "serve"),
             Self::Title(command) => command.run(),
             Self::Label(command) => command.run(),
             Self::Edit(command) => command.run(),
@@ -176,6 +190,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(all(feature = "postgres", feature = "serve"))]
     fn the_page_for_scripts_has_every_command_and_knows_which_have_json() {
         let page = include_str!("scripts.md");
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));

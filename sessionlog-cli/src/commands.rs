@@ -1,10 +1,13 @@
 //! One file for each command.
 
+#[cfg(not(all(feature = "postgres", feature = "serve")))]
+pub(crate) mod absent;
 pub(crate) mod archive;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod compact;
 pub(crate) mod completions;
+#[cfg(feature = "postgres")]
 pub(crate) mod copy;
 pub(crate) mod delete;
 pub(crate) mod edit;
@@ -19,6 +22,7 @@ pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod retention;
 pub(crate) mod search;
+#[cfg(feature = "serve")]
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod stat;

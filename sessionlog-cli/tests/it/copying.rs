@@ -147,3 +147,11 @@ fn a_directory_of_picoclaws_is_copied_as_it_is_and_left_so() {
         1
     );
 }
+
+#[test]
+fn an_address_that_is_no_database_makes_no_directory_of_its_name() {
+    let fixture = Fixture::new();
+    let told = run("copy", &fixture.dir(), &["mysql://db/chats"]).fails();
+    assert!(told.contains("postgres://"), "{told}");
+    assert!(!std::path::Path::new("mysql:").exists());
+}

@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "the tests fail loudly")]
 
 mod beside;
+#[cfg(feature = "postgres")]
 mod copying;
 mod manners;
 mod reading;
+#[cfg(feature = "serve")]
 mod serving;
 mod support;
 mod writing;

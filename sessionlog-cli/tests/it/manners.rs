@@ -51,6 +51,16 @@ fn colours_are_for_terminals_and_for_who_asks() {
     assert!(!output.stdout.contains(&0x1b));
 }
 
+#[test]
+#[cfg(not(any(feature = "postgres", feature = "serve")))]
+fn a_command_that_is_not_built_in_says_how_to_get_it() {
+    let fixture = Fixture::new();
+    let told = run("copy", &fixture.dir(), &["--follow", "postgres://db/chats"]).fails();
+    assert!(told.contains("--features postgres"), "{told}");
+    let told = run("serve", &fixture.dir(), &[]).fails();
+    assert!(told.contains("--features serve"), "{told}");
+}
+
 /// Every command below one, as the program lists them.
 fn commands(of: &str) -> Vec<String> {
     let help = help(of);
@@ -84,7 +94,8 @@ fn every_command_explains_itself_with_examples() {
     );
     for command in commands {
         let help = help(&command);
-        assert!(help.contains("Examples:"), "{command}: {help}");
+        let is_there = !help.contains("(not in this build)");
+        assert!(!is_there || help.contains("Examples:"), "{command}: {help}");
     }
     run_bare(&["no-such-command"]).fails();
 }

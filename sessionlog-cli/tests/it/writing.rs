@@ -519,14 +519,6 @@ fn a_benchmark_leaves_nothing_behind() {
     assert!(fixture.files() == before);
 }
 
-#[test]
-fn an_address_that_is_no_database_makes_no_directory_of_its_name() {
-    let fixture = Fixture::new();
-    let told = run("copy", &fixture.dir(), &["mysql://db/chats"]).fails();
-    assert!(told.contains("postgres://"), "{told}");
-    assert!(!std::path::Path::new("mysql:").exists());
-}
-
 /// A directory as a power cut leaves it: sixty sessions that were flushed once, and a message of
 /// each that only the journal tells of. Damage hits one of these.
 fn with_a_damaged_segment(fixture: &Fixture) -> std::path::PathBuf {

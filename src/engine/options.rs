@@ -5,8 +5,8 @@
 //! * Answered at `Durable`, or by a verb that is always durable. It survives a killed process and a
 //!   power loss. If the sync fails it is never answered: the store stops.
 //! * Answered at `Buffered`. It survives a killed process; it survives a power loss if a sync
-//!   followed. After a failed sync: as after a killed process, unless the page cache drops the
-//!   data.
+//!   followed. After a failed sync: as after a killed process, unless the page cache reverts to
+//!   what the disk has.
 //! * Answered with an error that [may pass](crate::Error::is_retryable). It is not there.
 //! * Not answered, or answered with any other error. It is there wholly or not at all.
 //!

@@ -33,11 +33,12 @@
 //! `.../thought-signatures`), the types of their Python packages, and the wording of their
 //! errors: `string too long. Expected a string with maximum length 40` (OpenAI, `tool_calls.id`),
 //! `No tool output found for function call` and `was provided without its required following item`
-//! (Responses), `tool_use ids were found without tool_result blocks immediately after`, also of
-//! text after a call, `String should match pattern '^[a-zA-Z0-9_-]+$'`, `text content blocks must be
-//! non-empty`, `final assistant content cannot end with trailing whitespace` (Anthropic), `the
-//! number of function response parts is equal to the number of function call parts`,
-//! `Function call is missing a thought_signature` (Gemini).
+//! (Responses), `tool_use ids were found without tool_result blocks immediately after`, also for
+//! text after a call, `String should match pattern '^[a-zA-Z0-9_-]+$'`,
+//! `text content blocks must be non-empty`,
+//! `final assistant content cannot end with trailing whitespace` (Anthropic), `the number of
+//! function response parts is equal to the number of function call parts`, `Function call is
+//! missing a thought_signature` (Gemini).
 
 mod anthropic;
 mod export;

@@ -99,9 +99,9 @@ impl Allocation {
 /// Finds the session of an inbound message. The result is byte for byte the same as PicoClaw's, and
 /// the same for the same input.
 ///
-/// A dimension without a value is left out of the scope. On Telegram, topics are part of the chat's
-/// value, unless the policy names `topic`, in any case: `Topic` adds no dimension, but merges the
-/// topics all the same.
+/// A dimension without a value is left out of the scope. On Telegram, the topic is part of the
+/// chat's value, so that topics are separate, unless the policy names `topic`, in any case:
+/// `Topic` adds no dimension, but merges the topics all the same.
 ///
 /// ```
 /// use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};

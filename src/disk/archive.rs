@@ -80,7 +80,7 @@ impl Part {
         (numbers.next().is_none() && part.to_text() == text).then_some(part)
     }
 
-    /// The hidden file name of a part for a session whose new file is called `temp`. It is used
+    /// The hidden file name of a part for a session with a new file called `temp`. It is used
     /// until that file is in place.
     pub(crate) fn hidden(&self, temp: &str) -> String {
         let Self {

@@ -65,8 +65,8 @@ const UNKNOWN: i64 = i64::MAX;
 const NUMBERS: usize = 20;
 
 impl Rows {
-    /// Adds a session, whose sidecar's name must come after all others, with its time of update in
-    /// nanoseconds since 1970, if known. Returns `false` if there is no room for more: positions
+    /// Adds a session with its time of update in nanoseconds since 1970, if known. Its sidecar's
+    /// name must come after all others. Returns `false` if there is no room for more: positions
     /// have 32 bits.
     #[must_use]
     pub(crate) fn push(

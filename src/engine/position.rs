@@ -21,7 +21,8 @@ pub struct Position {
 }
 
 impl Position {
-    /// A position of a custom store: the line `at` of a history, whose number no other history has.
+    /// A position of a custom store: the line `at` of a history with a number that no other history
+    /// has.
     #[must_use]
     pub const fn new(history: u64, at: u64) -> Self {
         Self {

@@ -23,7 +23,7 @@ use crate::Histogram;
 #[serde(default)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Changes of sessions whose record is on disk.
+    /// Changes of sessions, counted once their record is on disk.
     pub commands: u64,
     /// Messages written, counting each message of a batch or a replaced history.
     pub messages: u64,

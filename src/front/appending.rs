@@ -50,7 +50,7 @@ pub(crate) struct Appending {
 
 enum Stage {
     New,
-    /// For a session whose place is not known.
+    /// For a session with an unknown place.
     Command(Option<Command>, Slot<Result<()>>),
     Asked {
         shard: usize,

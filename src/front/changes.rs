@@ -25,13 +25,13 @@ impl ChangeFilter {
         Self::default()
     }
 
-    /// Only changes of sessions whose keys begin with this.
+    /// Only changes of sessions with keys that begin with this.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Only changes of sessions whose scope names this agent.
+    /// Only changes of sessions with this agent in their scope.
     pub fn agent(mut self, agent_id: impl Into<String>) -> Self {
         self.agent = Some(agent_id.into());
         self
@@ -65,7 +65,7 @@ pub struct Change {
     /// at. On a store opened read-only it only names the change, for [`ChangeFilter::after`], and
     /// no snapshot has it.
     pub version: Version,
-    /// What happened to the session.
+    /// The kind of change.
     pub kind: ChangeKind,
 }
 

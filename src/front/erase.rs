@@ -29,7 +29,7 @@ pub struct Whose {
     pub channel: Option<String>,
 }
 
-/// What [`StoreHandle::erase`](crate::StoreHandle::erase) erased, and what is left.
+/// The outcome of [`StoreHandle::erase`](crate::StoreHandle::erase), and the traces left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EraseReceipt {
@@ -37,11 +37,11 @@ pub struct EraseReceipt {
     /// session.
     pub sessions: Vec<String>,
     /// The files that are gone, relative to the store's directory. Removed journal files also spoke
-    /// of other sessions, whose own files have everything they said.
+    /// of other sessions; their own files have everything they said.
     pub removed: Vec<String>,
     /// The places where the keys, or aliases that no other session has, are still mentioned.
     pub traces: Traces,
-    /// The keys of sessions whose sidecars cannot be read: these sessions may be meant, too.
+    /// The keys of sessions with unreadable sidecars: these sessions may be meant, too.
     pub unreadable: Vec<String>,
     /// Files that may hold the erased lines, but do not say to which session they belong. For a
     /// person or a chat: session files without a sidecar, and files of sessions whose key has the

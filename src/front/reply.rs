@@ -107,7 +107,7 @@ impl<T: Send + 'static> Reply<T> {
         }
     }
 
-    /// A reply whose answer is there already.
+    /// A reply with an answer that is there already.
     pub fn ready(result: Result<T>) -> Self {
         Self::known(result)
     }

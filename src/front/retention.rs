@@ -60,7 +60,7 @@ pub struct RetentionPlan {
     pub expired: Vec<Expired>,
     /// The number of sessions that the policy covers and that stay.
     pub kept: usize,
-    /// The keys of sessions whose files could not be read. They stay.
+    /// The keys of sessions with unreadable files. They stay.
     pub unreadable: Vec<String>,
 }
 
@@ -73,7 +73,8 @@ pub struct RetentionReport {
     /// The keys of sessions that were changed meanwhile. They stay, unless another caller deleted
     /// them.
     pub changed: Vec<String>,
-    /// The keys of sessions whose files could not be read or written. They stay; a log says why.
+    /// The keys of sessions with files that could not be read or written. They stay; a log says
+    /// why.
     pub unreadable: Vec<String>,
 }
 

@@ -35,7 +35,7 @@ impl SearchQuery {
         Self::default()
     }
 
-    /// Only messages whose [text](Message::text) contains this, literally.
+    /// Only messages that contain this in their [text](Message::text), literally.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.pattern.text = text.into();
         self.pattern.is_regex = false;

@@ -105,19 +105,19 @@ impl SessionQuery {
         }
     }
 
-    /// Only sessions whose keys begin with this.
+    /// Only sessions with keys that begin with this.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Only sessions whose scope names this agent.
+    /// Only sessions with this agent in their scope.
     pub fn agent(mut self, agent_id: impl Into<String>) -> Self {
         self.agent = Some(agent_id.into());
         self
     }
 
-    /// Only sessions whose scope names this channel.
+    /// Only sessions with this channel in their scope.
     pub fn channel(mut self, channel: impl Into<String>) -> Self {
         self.channel = Some(channel.into());
         self

@@ -17,7 +17,7 @@ pub struct UpdateParts {
     pub messages: Vec<Message>,
     /// The new summary.
     pub summary: Option<String>,
-    /// How much of the earlier messages stays.
+    /// The part of the earlier messages that stays.
     pub keep: Option<Keep>,
     /// The number of tokens of the conversation.
     pub tokens: Option<i64>,

@@ -350,7 +350,7 @@ pub(super) fn source(source: &Value) -> Option<String> {
     }
 }
 
-/// The address of a picture whose data is in its part (`data`, `mimeType`).
+/// The address of a picture with its data in its part (`data`, `mimeType`).
 fn inline(raw: &Value) -> Option<String> {
     let (data, media) = (raw["data"].as_str()?, raw["mimeType"].as_str()?);
     Some(format!("data:{media};base64,{data}"))

@@ -50,7 +50,7 @@ fn is_encrypted(item: &Value) -> bool {
 }
 
 /// Writes reasoning, then text, then calls: the API refuses reasoning without an item after it, and
-/// reasoning whose id was in `thought` before.
+/// reasoning with an id that was in `thought` before.
 fn write_model(
     turn: &Turn<'_>,
     items: &mut Vec<Value>,

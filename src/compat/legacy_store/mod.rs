@@ -97,7 +97,7 @@ impl LegacyJsonStore {
         Self::under(storage, &dir, lock)
     }
 
-    /// Opens a directory whose writer's lock is held already.
+    /// Opens a directory under its writer's lock, which is held already.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -23,10 +23,10 @@ use crate::error::{Error, Result};
 ///
 /// * `<key>.jsonl`, `:`, `/` and `\` in the key as `_`: the messages that
 ///   [`history`](StoreHandle::history) shows, without control records and truncated messages. A
-///   message whose content is a text is written as the line in the store, unknown fields included.
-///   A list of parts becomes a text: text parts are joined, thoughts become `reasoning_content` if
-///   that is empty, images, audio and video become `media` (`data:` and `media://`) or
-///   `attachments` (other addresses).
+///   message with a text as its content is written as the line in the store, unknown fields
+///   included. A list of parts becomes a text: text parts are joined, thoughts become
+///   `reasoning_content` if that is empty, images, audio and video become `media` (`data:` and
+///   `media://`) or `attachments` (other addresses).
 /// * `<key>.meta.json`: summary, scope, aliases and times as they are, `skip` 0.
 ///
 /// PicoClaw finds a session's files by its key alone. So if several keys lead to one file name,
@@ -124,7 +124,7 @@ impl Session {
     }
 }
 
-/// A session whose files are written, under hidden names.
+/// A session with its files written, under hidden names.
 struct Staged {
     key: String,
     stem: String,
@@ -137,7 +137,7 @@ struct Staged {
 struct Export {
     handle: StoreHandle,
     into: Destination,
-    /// The keys whose file names are in use.
+    /// The keys of the file names in use.
     names: HashMap<String, String>,
     report: PicoclawExport,
 }

@@ -1,4 +1,4 @@
-//! Keys for conversations whose ids could be read as another conversation's.
+//! Keys for conversations with ids that could be read as another conversation's.
 //!
 //! PicoClaw's signature is one to one as long as no part holds a `|`, no kind holds a `:`, no
 //! Telegram chat holds a `/`, and no sender passes for a linked person. A conversation that breaks

@@ -61,7 +61,7 @@
 //! PicoClaw joins ids without escaping them, so a chat called `1|sender=bob` gets the key of sender
 //! `bob` in chat `1`. [`Allocation::isolated`] gives such a conversation a key of its own, leaves
 //! all other keys unchanged, and keeps only those older keys that lead to this conversation alone.
-//! A gateway whose ids come from strangers calls it on every allocation. A store also checks
+//! A gateway that gets its ids from strangers calls it on every allocation. A store also checks
 //! [`collides`], and gives a session of unknown origin to no scope that could be a forgery
 //! ([`Error::ScopeConflict`](crate::Error::ScopeConflict)).
 

@@ -12,7 +12,7 @@ use crate::disk::session_file;
 /// The beginning of every line, before the checksum of the rest.
 const CHECK: &[u8] = b"{\"check\":\"";
 
-/// Follows the checksum in the line of a session whose sidecar has fields that PicoClaw does not
+/// Follows the checksum in the line of a session with sidecar fields that PicoClaw does not
 /// know: such lines are found without being parsed.
 const TAGGED: &[u8] = b"\",\"tagged\":true,";
 

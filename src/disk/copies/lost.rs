@@ -84,7 +84,7 @@ impl<'a> Copies<'a> {
     }
 
     /// True if the store itself wrote a sidecar: fields that it lacks were removed on purpose,
-    /// though no copy may say so. A copy is a cache, whose last line may have found no space.
+    /// though no copy may say so. A copy is a cache: its last line may have found no space.
     fn is_own(&self, stem: &str, meta: &SessionMeta) -> bool {
         let path = self.dir.join(session_file::sidecar_name(stem));
         let read = read_bytes(self.storage, &path);

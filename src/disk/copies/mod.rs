@@ -2,9 +2,9 @@
 //!
 //! A sidecar is a file that can be deleted or damaged while the store is closed. The number of
 //! hidden lines, the session's summary and its aliases are stored nowhere else. A flush adds a line
-//! for every session whose sidecar has something new ([`copy_file`]): another text, another number
-//! of hidden lines, or another file; appends cost nothing. If a sidecar is missing or does not
-//! decode, opening looks for its contents there ([`lost`]).
+//! for every session with something new in its sidecar ([`copy_file`]): another text, another
+//! number of hidden lines, or another file; appends cost nothing. If a sidecar is missing or does
+//! not decode, opening looks for its contents there ([`lost`]).
 //!
 //! The copies are a cache. The journal and an existing sidecar take precedence over them; if they
 //! are gone, only this protection is lost. Copies that find no space wait for the next flush, and

@@ -141,7 +141,7 @@ pub(crate) fn is_of(line: &[u8], begins: &[String]) -> bool {
     begins.any(|begin| line.starts_with(begin.as_bytes()))
 }
 
-/// The stem of the session whose ids a file of this name has.
+/// The stem of the session that has its ids in a file of this name.
 pub(crate) fn stem_of(name: &str) -> Option<&str> {
     let stem = name.strip_suffix(".ids.jsonl");
     stem.or_else(|| name.strip_suffix(".old.jsonl"))

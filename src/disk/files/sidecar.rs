@@ -86,7 +86,7 @@ pub(crate) fn read_meta(
     read(storage, dir, (stem, key), |_, _| true)
 }
 
-/// The error for a session whose sidecar names the key of another.
+/// The error for a session with a sidecar that names the key of another.
 pub(crate) fn anothers(dir: &Path, (stem, key): (&str, &str), now: &str) -> Error {
     Error::Corrupt {
         path: dir.join(session_file::sidecar_name(stem)),

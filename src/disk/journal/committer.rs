@@ -161,7 +161,8 @@ impl Committer {
     fn append(&mut self, batch: &mut Batch) -> Result<()> {
         let reserve = if batch.own { 0 } else { self.cursor.reserve() };
         let records = &mut batch.bytes;
-        // A batch whose stated length is too small would be taken for a torn end after a crash.
+        // A batch with a stated length that is too small would be taken for a torn end after a
+        // crash.
         let Ok(batch_len) = u32::try_from(records.len()) else {
             let full = io::ErrorKind::StorageFull.into();
             return Err(Error::io("write journal", self.pool.dir(), full));

@@ -269,7 +269,7 @@ impl SegmentPool {
         state.full.iter().map(|full| full.last_sequence).collect()
     }
 
-    /// Gives up every segment whose batches all lie at or below `sequence`, which a synced
+    /// Gives up every segment with all batches at or below `sequence`, which a synced
     /// checkpoint record must cover. If this were called earlier, a crash would leave session files
     /// without the journal that mends them.
     ///

@@ -302,7 +302,7 @@ pub(crate) fn decode(data: &[u8], at: usize, seed: u32) -> Option<(Record<'_>, u
     Some((record, range.end))
 }
 
-/// The commit record whose magic is at `magic`, if it is one.
+/// The commit record with its magic at `magic`, if it is one.
 pub(crate) fn commit_at_magic(data: &[u8], magic: usize, seed: u32) -> Option<Commit> {
     let at = magic.checked_sub(HEAD + 1)?;
     match decode(data, at, seed) {

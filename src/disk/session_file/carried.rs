@@ -46,8 +46,8 @@ impl Carried {
     }
 }
 
-/// A control record whose lines before it were dropped or replaced: a checkpoint becomes lost, and
-/// only numbers the next one.
+/// A control record after the lines before it were dropped or replaced: a checkpoint becomes lost,
+/// and only numbers the next one.
 pub(crate) fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
     match decode(raw) {
         Decoded::Control(Control::Checkpoint { id, lost: false }) => {

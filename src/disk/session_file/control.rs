@@ -7,7 +7,7 @@ use std::fmt::Write;
 use super::scan::{Scan, Scanner};
 use super::text::{Text, same_name};
 
-/// A record whose role starts with `_`.
+/// A record with a role that starts with `_`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     /// The number of tokens of the conversation when the model last counted.
@@ -59,7 +59,7 @@ pub(crate) fn encode_checkpoint(id: i64) -> String {
     format!(r#"{{"role": "_checkpoint", "id": {id}}}"#)
 }
 
-/// The line of a checkpoint whose place in the conversation is gone.
+/// The line of a checkpoint after its place in the conversation is gone.
 pub(super) fn encode_lost_checkpoint(id: i64) -> String {
     format!(r#"{{"role": "_checkpoint", "id": {id}, "lost": true}}"#)
 }

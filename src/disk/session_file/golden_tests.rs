@@ -75,7 +75,7 @@ fn sha256(bytes: &[u8]) -> String {
 /// A byte order mark.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What we make of a line, if PicoClaw makes `result` of it. We read more:
+/// The kind that we give a line to which PicoClaw gives `result`. We read more:
 /// control records are no messages, and a list of parts is a content.
 fn expected_kind(vector: &Value, raw: &[u8]) -> Kind {
     const PARTS: [&str; 2] = [
@@ -147,9 +147,9 @@ fn every_message_is_read_and_written_as_picoclaw_does() {
     assert!(seen > 140, "{seen}");
 }
 
-/// Whether kimi-cli skips a line that PicoClaw reads as a message, or the other
-/// way round, is the business of the conversation layer; here every message it
-/// reads must be one, unless only its lenient reader takes the line for JSON.
+/// The conversation layer handles lines that only one of kimi-cli and PicoClaw reads as a
+/// message. Here every message that kimi-cli reads must be one, unless only its lenient reader
+/// accepts the line as JSON.
 #[test]
 fn every_message_kimi_cli_reads_from_valid_json_is_a_message() {
     let vectors = read_json(&golden("kimi/lines.json"));
@@ -300,7 +300,7 @@ fn names_and_aliases_are_as_picoclaw_derives_them() {
     }
 }
 
-/// What PicoClaw would have read: without the fields it does not know.
+/// The message as PicoClaw would have read it: without unknown fields.
 fn without_unknown(mut message: Message) -> Message {
     message.unknown.clear();
     for attachment in &mut message.attachments {

@@ -9,7 +9,7 @@
 //! with `:`, `/` and `\` as `_`. Another stem is used if another key owns that one, or if
 //! it is empty, hidden, over 200 bytes or has control characters: the first 80
 //! bytes of it, `-`, and half the key's SHA-256 in hex (and `~` if even that is taken). A
-//! sidecar whose key differs from its file name owns the file.
+//! sidecar with a key that differs from its file name owns the file.
 //!
 //! # Lines
 //!

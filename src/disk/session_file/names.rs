@@ -129,7 +129,7 @@ pub(crate) fn normalize_aliases(canonical: &str, aliases: &[String]) -> Vec<Stri
         .collect()
 }
 
-/// True if an alias names an agent's main session, whose history no session may inherit.
+/// True if an alias names an agent's main session. No session may inherit its history.
 pub(crate) fn is_main_alias(alias: &str) -> bool {
     let mut parts = alias.split(':');
     let main = parts.next() == Some("agent") && parts.next().is_some();

@@ -336,7 +336,7 @@ impl Book {
         Ok(promoted)
     }
 
-    /// Refuses a scope of another conversation: two chats whose names lead to one key would
+    /// Refuses a scope of another conversation: two chats with names that lead to one key would
     /// otherwise read each other.
     fn admit(&self, key: &str, scope: Option<&RawValue>) -> Result<()> {
         match (self.pages.get(key), scope) {

@@ -1,4 +1,4 @@
-//! PicoClaw's contract: a store whose verbs do not fail.
+//! PicoClaw's contract: a store with verbs that do not fail.
 
 use std::sync::Arc;
 

@@ -51,7 +51,7 @@ impl std::fmt::Debug for JsonlBackend {
 #[derive(Debug, Default)]
 enum Owned {
     Open(Store),
-    /// None, or it is closed already.
+    /// No store, or one that is closed already.
     #[default]
     Nothing,
     /// A store that did not close in order.

@@ -86,7 +86,7 @@ struct Archived {
     stem: Option<String>,
 }
 
-/// The number of tries to find a part whose place another part took.
+/// The number of tries to find a part after another took its place.
 const TRIES: usize = 20;
 
 impl Archived {

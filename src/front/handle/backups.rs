@@ -89,7 +89,7 @@ impl BackupLimits {
 /// If another program changes a session's files after a crash, before the next open, then journal
 /// records that are not in the files become a backup too, often of the newest lines only
 /// ([`BackupReason::Conflict`](crate::BackupReason::Conflict)). The session may then be gone; it is
-/// there again once the backup is restored. Other backups of a session whose files were removed by
+/// there again once the backup is restored. Other backups of a session with files removed by
 /// hand are moved to `.sessionlog/quarantine` when the store is opened, and
 /// [reported](crate::RecoveryReport::findings): their names say only the name of the session's
 /// files, which another key may get next.

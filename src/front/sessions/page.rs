@@ -11,7 +11,7 @@ use crate::ground::clock;
 pub struct SessionPage {
     /// The sessions, in the order asked for.
     pub sessions: Vec<SessionInfo>,
-    /// The keys of sessions whose files could not be read; a log says why.
+    /// The keys of sessions with files that could not be read; a log says why.
     pub unreadable: Vec<String>,
     /// Where the next page begins; `None` if this is the last.
     pub next: Option<Cursor>,

@@ -33,7 +33,7 @@ struct State<T, X> {
     /// True once no answers will come.
     ended: bool,
     exceptions: HashMap<u64, X>,
-    /// Numbers whose callers left before the answer.
+    /// Numbers of callers that left before the answer.
     abandoned: HashSet<u64>,
     /// Wakers of callers that came to wait after their item was taken.
     late: Vec<Waker>,

@@ -79,8 +79,8 @@ pub struct FileInfo {
     pub mode: u32,
     /// Last modification, nanoseconds since 1970.
     pub modified: i128,
-    /// Last change, of a directory to the names in it; nanoseconds since 1970. No program
-    /// can set it. Changes up to [`SAME_TIME`] apart may have the same.
+    /// The time of the last change, in nanoseconds since 1970; for a directory, of the names in
+    /// it. No program can set it. Changes up to [`SAME_TIME`] apart may have the same time.
     pub changed: i128,
 }
 

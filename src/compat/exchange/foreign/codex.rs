@@ -1,7 +1,7 @@
 //! Codex: `sessions/<year>/<month>/<day>/rollout-*.jsonl`, a record a line, whose payload is an
 //! item of OpenAI's responses; in older files the items stand alone.
 //!
-//! Events repeat the texts of items; only an event whose text is in no item becomes a message. The
+//! Events repeat the texts of items; only an event with a text in no item becomes a message. The
 //! text that a compaction left is a user message with the field `isCompactSummary`.
 
 use std::collections::HashSet;

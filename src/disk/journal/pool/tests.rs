@@ -1,4 +1,4 @@
-//! Which segments are there, and when.
+//! The segments that exist at each time.
 
 use super::super::committer::{Batch, Committer};
 use super::*;
@@ -137,7 +137,7 @@ fn under_load_spares_are_kept_beside_as_many_full_segments_and_given_up_after_it
     assert_eq!(segments(), 1 + 7);
 }
 
-/// The space that a flush needs may be in segments that nobody needs.
+/// The space that a flush needs may be in segments that are not needed.
 #[test]
 fn spares_make_room_where_a_flush_finds_none() {
     let (storage, pool) = roomy(64 << 20);
@@ -224,7 +224,7 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
     assert_eq!(created(&storage), before + 1);
 }
 
-/// Who was erased would stand in the next segment until others are written over it.
+/// Otherwise erased records would stay in the next segment until others are written over them.
 #[test]
 fn a_renewed_journal_has_no_block_that_held_a_record() {
     let (pool, storage) = pool();
@@ -292,7 +292,7 @@ fn calls_to_prepare(used: usize) -> u64 {
     storage.steps() - before
 }
 
-/// Else whoever commits in a hurry would wait for a segment that is made at leisure.
+/// Otherwise a committing caller would wait for a segment that is made at leisure.
 #[test]
 fn a_segment_that_is_needed_soon_is_filled_in_few_steps() {
     let [at_leisure, soon] = [1 << 10, 9 << 20].map(calls_to_prepare);

@@ -144,7 +144,7 @@ pub fn checkpoint_message_line(id: i64) -> Vec<u8> {
     session_file::encode_checkpoint_message(id).into_bytes()
 }
 
-/// A control record whose lines before it are gone or replaced: a checkpoint becomes lost.
+/// A control record after the lines before it are gone or replaced: a checkpoint becomes lost.
 #[must_use]
 pub fn lost_checkpoint_line(line: &[u8]) -> Vec<u8> {
     session_file::without_place(line).into_owned()

@@ -140,7 +140,7 @@ fn nothing_is_handed_over_to_a_runtime_without_threads_of_its_own() {
     }
 }
 
-/// What tokio does not promise, and the next version may change: then every waker
+/// tokio does not promise this, and the next version may change it: then every waker
 /// is called directly, which is slower.
 #[test]
 fn tasks_that_are_not_recognised_are_woken_all_the_same() {

@@ -1,4 +1,4 @@
-//! The codec against what the two reference programs read and wrote.
+//! The codec against the files that the two reference programs read and wrote.
 
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ fn sha256(bytes: &[u8]) -> String {
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The kind that we give a line to which PicoClaw gives `result`. We read more:
-/// control records are no messages, and a list of parts is a content.
+/// control records are not messages, and a list of parts is accepted as content.
 fn expected_kind(vector: &Value, raw: &[u8]) -> Kind {
     const PARTS: [&str; 2] = [
         r#"{"role":"user","content":[]}"#,
@@ -86,7 +86,7 @@ fn expected_kind(vector: &Value, raw: &[u8]) -> Kind {
         "blank" => Kind::Blank,
         "transient" => Kind::Transient,
         "corrupt" if PARTS.iter().any(|line| line.as_bytes() == raw) => Kind::Message,
-        // Of a line with a byte order mark in front, what follows it counts.
+        // In a line with a byte order mark in front, the rest counts.
         "corrupt" if raw.starts_with(MARK) => Kind::Message,
         "corrupt" => Kind::Corrupt,
         _ => {
@@ -229,7 +229,7 @@ fn every_sidecar_is_read_as_picoclaw_reads_it() {
         let mut meta = decoded.unwrap();
         if clean {
             let bytes = String::from_utf8(encode_sidecar(&meta)).unwrap();
-            // Byte for byte, but for room that the count has to grow.
+            // Byte for byte, except for the room after the count.
             let count = format!("\"count\": {}", meta.count);
             let room = format!("{count:17}");
             assert!(text.contains(&format!("{count},")), "{}", path.display());
@@ -242,7 +242,7 @@ fn every_sidecar_is_read_as_picoclaw_reads_it() {
         if meta.key.is_empty() {
             meta.key = session["key"].as_str().unwrap().to_owned();
         }
-        // PicoClaw drops what it does not know.
+        // PicoClaw drops unknown fields.
         meta.tags = SessionTags::default();
         let value = serde_json::to_value(&meta).unwrap();
         assert_eq!(shortened(value), session["meta"], "{}", path.display());
@@ -251,7 +251,7 @@ fn every_sidecar_is_read_as_picoclaw_reads_it() {
     assert!(read > 130 && exact > 80, "{read} {exact}");
 }
 
-/// Path, expectation, and whether PicoClaw wrote the file, of every sidecar.
+/// The path and expectation of every sidecar; the flag is true if PicoClaw wrote the file.
 fn sidecars() -> Vec<(PathBuf, Value, bool)> {
     let root = golden("sessions");
     let manifest = read_json(&root.join("manifest.json"));

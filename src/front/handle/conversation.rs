@@ -156,8 +156,8 @@ impl StoreHandle {
 
     /// Watches every change to a session from now on; the session need not exist yet. Sessions that
     /// are not watched cost nothing. Not available on a store opened read-only. An alias is
-    /// resolved now: if a key becomes an alias of another session later, this watch stays with the
-    /// session that the key means now.
+    /// resolved now: messages written under a key before it becomes an alias of the session belong
+    /// to another session.
     ///
     /// ```
     /// # use sessionlog::Store;

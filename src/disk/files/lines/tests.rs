@@ -80,8 +80,7 @@ fn both_directions_meet_the_same_lines_at_the_same_places() {
     }
 }
 
-/// A file of NULs, but for what is put into it. Its lines are too long to be
-/// written in a test.
+/// A file of NULs, except for inserted bytes. Its lines are too long to be written in a test.
 #[derive(Debug)]
 struct Sparse {
     len: u64,

@@ -173,7 +173,7 @@ fn what_a_writer_says_last_is_told_though_its_segments_are_gone() {
     writer.end();
     writer.remove(1);
     assert_eq!(told(&mut tail, &storage), "b");
-    // The next one begins with number 1 again, and nothing was missed.
+    // The next writer begins with number 1 again, and nothing was missed.
     let mut next = Writer::new(&storage);
     next.begin(1);
     next.commit(&["c"]);
@@ -194,7 +194,7 @@ fn who_misses_some_is_told_so_and_goes_on() {
     writer.commit(&["c"]);
     writer.remove(2);
     assert_eq!(told(&mut tail, &storage), "-c");
-    // The writer was killed, and what recovered its store took its journal away.
+    // The writer was killed, and the recovery of its store removed the journal.
     writer.commit(&["d"]);
     writer.remove(3);
     assert_eq!(told(&mut tail, &storage), "d-");

@@ -35,7 +35,7 @@ pub(crate) fn open_log(
 }
 
 /// True if a name belongs to something that is not a file of ours: a directory, a link, a file that
-/// may not be opened. Only the user of that name is affected; the medium has not failed.
+/// may not be opened. Only operations that need that name fail; the medium is sound.
 pub(crate) fn is_taken(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -20,49 +20,46 @@
 //! # }
 //! ```
 //!
-//! Every verb of [`StoreHandle`] returns a lazy [`Reply`]: `.await` it in async
-//! code, or `.wait()` on a plain thread. A reply to a write arrives when the
-//! write has the [`Durability`] asked for; from then on every reader of the store
-//! sees it. The session's file gets it moments later, with what else came to it.
+//! Every verb of [`StoreHandle`] returns a lazy [`Reply`]: `.await` it in async code, or `.wait()`
+//! on a plain thread. A reply to a write arrives when the write has the [`Durability`] asked for;
+//! from then on every reader of the store sees it. The session's file gets it moments later,
+//! together with other changes of the session.
 //!
-//! The [`guide`] explains the verbs, what is promised, what lies on disk and how to move over.
+//! The [`guide`] explains the verbs, the promises, the files on disk and how to move over.
 //!
-//! # Where what is
+//! # Overview
 //!
 //! * [`Store`] opens and closes a directory, [`StoreHandle`] holds the verbs.
-//! * [`Context`] is a session's conversation: checkpoints to go back to, token
-//!   usage, a system prompt. What it was before stays as a [`Backup`].
+//! * [`Context`] is a session's conversation: checkpoints to revert to, token usage, a system
+//!   prompt. Its earlier states stay as [`Backup`]s.
 //! * [`Message`] is one line, [`SessionMeta`] one sidecar.
-//! * [`RecoveryReport`] says what opening found, [`StoreStats`] what happened
-//!   since.
+//! * [`RecoveryReport`] lists what opening found, [`StoreStats`] counts what happened since.
 //! * [`backend`] puts the engine, memory and older files behind one trait.
 //! * [`scope`] finds the session of an inbound message.
-//! * [`Context::open`] keeps the conversation of one file as kimi-cli does;
-//!   [`kimi`] has its rules, [`import_kimi`] and [`export_kimi`] the way between
-//!   such a file and a session.
-//! * [`migrate_from_json`] imports older one-file-per-session JSON, [`export_picoclaw`]
-//!   writes what PicoClaw reads.
+//! * [`Context::open`] keeps the conversation of one file as kimi-cli does; [`kimi`] has its rules;
+//!   [`import_kimi`] and [`export_kimi`] convert between such a file and a session.
+//! * [`migrate_from_json`] imports older one-file-per-session JSON, [`export_picoclaw`] writes
+//!   files for PicoClaw.
 //!
 //! # Watching a store
 //!
-//! * [`StoreHandle::stats`] counts, and has histograms of, commits, syncs, flushes and
-//!   compactions; [`StoreHandle::status`] says whether the store takes writes.
+//! * [`StoreHandle::stats`] has counters and histograms of commits, syncs, flushes and compactions;
+//!   [`StoreHandle::status`] says whether the store takes writes.
 //! * [`published_stats`] gives both to another process.
-//! * With the feature `metrics` they go to the recorder of the crate `metrics` that the
-//!   process installed before it opened the store, as `sessionlog_commit_seconds` and so on,
-//!   with the directory as the label `dir`. The repository has a gateway that serves them to
-//!   Prometheus, and a dashboard for Grafana.
-//! * Events and spans of the crate `tracing`, none of them for a single message. `ERROR`: the
-//!   store stops writing. `WARN`: what failed between commands, commits that are
-//!   [slow](StoreOptions::slow_commit), refusals; what would be said again and again is said
-//!   every 10 s. `INFO`: open, recovery, close, with counts and times. `DEBUG`: flushes, and
-//!   compactions with the keys of their sessions. A key may be a person's. From `INFO` on no
-//!   event is about a session by its key, but the errors and paths in a `WARN` or `ERROR` may
-//!   name a session's file, which is named after its key.
+//! * With the feature `metrics` they go to the recorder of the crate `metrics` that the process
+//!   installed before it opened the store, as `sessionlog_commit_seconds` and so on, with the
+//!   directory as the label `dir`. The repository has a gateway that serves them to Prometheus, and
+//!   a dashboard for Grafana.
+//! * Events and spans of the crate `tracing`, none of them for a single message. `ERROR`: the store
+//!   stops writing. `WARN`: failures between commands, [slow](StoreOptions::slow_commit) commits,
+//!   refusals; repeated warnings appear every 10 s. `INFO`: open, recovery, close, with counts and
+//!   times. `DEBUG`: flushes, and compactions with the keys of their sessions. A key may be a
+//!   person's. From `INFO` on no event names a session by its key, but the errors and paths in a
+//!   `WARN` or `ERROR` may name a session's file, which is named after its key.
 //!
-//! The repository's `ARCHITECTURE.md` maps the inside: where what is, the ways data
-//! flows, and the rules. The disk format, and what survives a crash between any two
-//! steps, stand in the documentation of the modules that keep them.
+//! The repository's `ARCHITECTURE.md` maps the inside: the parts, the ways data flows, and the
+//! rules. The modules that own the disk format document it, and what survives a crash between any
+//! two steps.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");
@@ -136,7 +133,7 @@ pub use front::update::{Appended, Update, UpdateParts};
 pub use front::watch::{SessionState, Watch};
 pub use front::window::{Besides, Budget, Window};
 pub use ground::histogram::Histogram;
-/// JSON text as it stands: what a scope is given as.
+/// JSON text as it stands; a scope is given as this.
 pub use serde_json::value::RawValue;
 /// A time, of the crate `time`.
 pub use time::OffsetDateTime;

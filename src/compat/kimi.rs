@@ -1,14 +1,14 @@
-//! Rules of kimi-cli's that its users' programs depend on, as functions.
+//! Rules of kimi-cli that programs of its users depend on, as functions.
 //!
-//! [`Context`](crate::Context) keeps a conversation by them; they are here for
-//! whoever reads, forks or budgets one without it.
+//! [`Context`](crate::Context) keeps a conversation by these rules. They are public for programs
+//! that read, fork or budget one without it.
 
 use crate::Message;
 use crate::compat::context_file;
 use crate::disk::session_file::kimi::{is_python_space, only_text, role_and_content};
 
-/// The tokens of `messages`, estimated: the characters of their texts, divided
-/// by four. Reasoning, media and tool calls count nothing.
+/// The estimated tokens of `messages`: the characters of their texts, divided by four. Reasoning,
+/// media and tool calls count as 0.
 ///
 /// ```
 /// use sessionlog::{Message, kimi};
@@ -23,9 +23,9 @@ pub fn estimate_tokens(messages: &[Message]) -> i64 {
     i64::try_from(characters.sum::<usize>() / 4).unwrap_or(i64::MAX)
 }
 
-/// Whether a conversation of `token_count` tokens is due to be compacted: it
-/// reaches `trigger_ratio` of `max_context_size`, or leaves less than
-/// `reserved_context_size` of it, all in tokens.
+/// Returns true if a conversation of `token_count` tokens is due to be compacted: it reaches
+/// `trigger_ratio` of `max_context_size`, or leaves less than `reserved_context_size` of it, all in
+/// tokens.
 #[must_use]
 #[expect(
     clippy::cast_precision_loss,
@@ -41,9 +41,8 @@ pub fn should_auto_compact(
         || token_count.saturating_add(reserved_context_size) >= max_context_size
 }
 
-/// The name under which the file `file_name` is set aside next, beside names
-/// that exist: `context_3.jsonl` for `context.jsonl` if the highest number
-/// is 2.
+/// The name under which the file `file_name` is set aside next, beside existing names:
+/// `context_3.jsonl` for `context.jsonl` if the highest number is 2.
 #[must_use]
 pub fn next_backup_name<'a>(
     file_name: &str,
@@ -52,10 +51,10 @@ pub fn next_backup_name<'a>(
     context_file::next_rotation(file_name, existing.into_iter())
 }
 
-/// The lines of a context file up to the end of user turn `turn`, counted from
-/// 0, without white space around them: what a fork at that turn begins with.
-/// `None` takes all lines, also those that are no records. The messages that
-/// [`checkpoint`](crate::Context::checkpoint) adds are no turns.
+/// The lines of a context file up to the end of user turn `turn`, counted from 0, without white
+/// space around them: the beginning of a fork at that turn. `None` takes all lines, including those
+/// that are not records. The messages that [`checkpoint`](crate::Context::checkpoint) adds do not
+/// count as turns.
 #[must_use]
 pub fn lines_through_turn(file: &[u8], turn: Option<i64>) -> Vec<String> {
     let mut kept = Vec::new();
@@ -81,7 +80,7 @@ pub fn lines_through_turn(file: &[u8], turn: Option<i64>) -> Vec<String> {
     kept
 }
 
-/// Whether a content, as JSON text, is what a checkpoint tells the model.
+/// True if a content, as JSON text, is a checkpoint's message to the model.
 fn tells_of_checkpoint(content: &str) -> bool {
     let Some(text) = only_text(content) else {
         return false;

@@ -1,6 +1,5 @@
-//! What keeps faith with PicoClaw and kimi-cli: keys and scopes, import and export,
-//! and the stores of their older files. It stands on the fourth floor, beside
-//! `front`.
+//! Compatibility with PicoClaw and kimi-cli: keys and scopes, import and export, and the stores of
+//! their older files. It is on the fourth floor, beside `front`.
 
 pub(crate) mod context_file;
 pub(crate) mod exchange;

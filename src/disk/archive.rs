@@ -1,14 +1,14 @@
-//! The archive: lines that compactions dropped, compressed, for people to `zgrep` as well.
+//! The archive: lines that compactions dropped, compressed, so that people can also `zgrep` them.
 //!
-//! A part is a file in the format of gzip, of one member after the other. Each member has
-//! whole lines that one compaction dropped, in their order, and the session's key as its
-//! comment. Its name says which session and month it is of, and
+//! A part is a file in gzip format, with one member after the other. Each member has whole lines
+//! that one compaction dropped, in their order, and the session's key as its comment. The part's
+//! name has its session and month, and
 //!
-//! * which members it has, of all that the session's archive has, from 1 on. A part that
-//!   grows is written anew under another name; if a crash leaves both, the one with more
-//!   members has all that the other has;
-//! * until the compaction is done that made it or made it grow, how many bytes of the session
-//!   file are archived, and their checksum: if it is cut short, the next one does not add
+//! * the range of its members among those of the session's archive, counted from 1. A part that
+//!   grows is written anew under another name; if a crash leaves both, the one with more members
+//!   contains the other;
+//! * until the compaction that made or extended it is done: the number of archived bytes of the
+//!   session file, and their checksum. If the compaction is cut short, the next one does not add
 //!   them again.
 
 use std::io::{self, Read, Write};
@@ -16,12 +16,12 @@ use std::io::{self, Read, Write};
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 
-/// What a part's file name says.
+/// The contents of a part's file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// The session's file name without extension.
     pub(crate) stem: String,
-    /// When its lines were dropped: year and month.
+    /// The year and month in which its lines were dropped.
     pub(crate) month: String,
     /// The first and the last of its members.
     pub(crate) first: u64,
@@ -29,19 +29,19 @@ pub(crate) struct Part {
     pub(crate) under_way: Option<UnderWay>,
 }
 
-/// What a compaction that is not done has archived.
+/// The bytes archived by a compaction that is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnderWay {
-    /// Up to where in the session file.
+    /// The end of the archived bytes in the session file.
     pub(crate) upto: u64,
     /// The CRC-32 of the file up to there.
     pub(crate) check: u32,
 }
 
-/// What names of parts end in.
+/// The extension of parts.
 const END: &str = ".jsonl.gz";
 
-/// What names of files end in that are not in their place.
+/// The extension of files that are not yet in place.
 const HIDDEN: &str = ".tmp";
 
 impl Part {
@@ -59,7 +59,7 @@ impl Part {
         format!("{stem}.{month}.{first}-{last}{under_way}{END}")
     }
 
-    /// What a file name says, if it is a part's.
+    /// Parses a file name; `None` if it is not a part's.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (rest, numbers) = text.strip_suffix(END)?.rsplit_once('.')?;
         let (stem, month) = rest.rsplit_once('.')?;
@@ -80,8 +80,8 @@ impl Part {
         (numbers.next().is_none() && part.to_text() == text).then_some(part)
     }
 
-    /// The file name of one that is to be a session's whose new file is called `temp`, until
-    /// that is its file.
+    /// The hidden file name of a part for a session with a new file called `temp`. It is used
+    /// until that file is in place.
     pub(crate) fn hidden(&self, temp: &str) -> String {
         let Self {
             month, first, last, ..
@@ -90,14 +90,14 @@ impl Part {
         format!("{temp}-{month}.{first}-{last}{HIDDEN}")
     }
 
-    /// What such a name says, of the session `stem`.
+    /// Parses such a name, for the session `stem`.
     pub(crate) fn of_hidden(text: &str, temp: &str, stem: &str) -> Option<Self> {
         let rest = text.strip_prefix(temp.strip_suffix(HIDDEN)?)?;
         let rest = rest.strip_prefix('-')?.strip_suffix(HIDDEN)?;
         Self::parse(&format!("{stem}.{rest}{END}"))
     }
 
-    /// Whether it has all that another part of the session has, which it took the place of.
+    /// True if this part replaced the other, and so contains it.
     pub(crate) fn replaces(&self, other: &Self) -> bool {
         let is_renamed = self.under_way.is_none() && other.under_way.is_some();
         let is_longer = self.last > other.last || self.last == other.last && is_renamed;
@@ -105,7 +105,7 @@ impl Part {
     }
 }
 
-/// Without those that others have, in the order of their lines.
+/// Removes the parts that others contain, and sorts by the order of lines.
 pub(crate) fn in_order(mut parts: Vec<Part>) -> Vec<Part> {
     let all = parts.clone();
     parts.retain(|part| !all.iter().any(|other| other.replaces(part)));
@@ -113,10 +113,10 @@ pub(crate) fn in_order(mut parts: Vec<Part>) -> Vec<Part> {
     parts
 }
 
-/// A member with these lines of a session.
+/// Encodes lines of a session as a member.
 ///
 /// # Errors
-/// None that are known: it is made in memory.
+/// No known ones: it is made in memory.
 pub(crate) fn encode(key: &str, lines: &[u8]) -> io::Result<Vec<u8>> {
     let builder = GzBuilder::new().comment(key);
     let mut encoder = builder.write(Vec::new(), Compression::default());
@@ -124,7 +124,7 @@ pub(crate) fn encode(key: &str, lines: &[u8]) -> io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// Whose lines a part has, by its first member.
+/// True if a part's first member has this key as its session.
 pub(crate) fn is_of(key: &str, part: &[u8]) -> bool {
     let decoder = MultiGzDecoder::new(part);
     let comment = decoder.header().and_then(flate2::GzHeader::comment);
@@ -182,7 +182,7 @@ mod tests {
     fn of_two_parts_the_one_with_more_members_counts() {
         let parts = vec![part(4, 9), part(1, 3), part(4, 8), part(1, 2)];
         assert_eq!(in_order(parts), [part(1, 3), part(4, 9)]);
-        // A copy may be made of both names of one.
+        // A copy may contain both names of one part.
         let under_way = Some(UnderWay { upto: 1, check: 2 });
         let before = Part {
             under_way,

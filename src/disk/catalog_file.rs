@@ -10,9 +10,9 @@
 //! for each session its stem, its key and its aliases, as UTF-8
 //! ```
 //!
-//! Numbers are little-endian. Sessions stand in the order of their sidecars' names. Nothing
-//! else says so much at once, and nothing relies on it: a store that finds no such file, or
-//! one that is damaged or of another version of the directory, reads the sidecars.
+//! Numbers are little-endian. Sessions stand in the order of their sidecars' names. The file only
+//! saves time, and nothing relies on it: a store that finds no such file, or a file that is damaged
+//! or of another version of the directory, reads the sidecars.
 
 use super::journal::segment::StoreId;
 use super::session_file;
@@ -20,8 +20,8 @@ use crate::ground::storage::FileInfo;
 
 const MAGIC: &[u8] = b"sessionlog catalog 2\n";
 
-/// What a directory is told by: two looks at it give the same only if no name in it changed
-/// between.
+/// The version of a directory: two looks give the same version only if no name in it changed
+/// between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     inode: u64,
@@ -37,37 +37,37 @@ impl Version {
     }
 }
 
-/// Sessions with their names and aliases, in the order of their sidecars' names, in one
-/// piece of memory.
+/// Sessions with their names and aliases, in the order of their sidecars' names, in one piece of
+/// memory.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     sessions: Vec<Row>,
     /// The lengths of all aliases.
     aliases: Vec<u32>,
-    /// Of each session its stem, its key and its aliases.
+    /// For each session its stem, its key and its aliases.
     text: String,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
     updated: i64,
-    /// Where it begins in `text`, and its aliases in `aliases`.
+    /// The session's begin in `text`; `aliases` is the begin of its aliases in `aliases`.
     text: u64,
     aliases: u32,
     stem: u32,
     key: u32,
 }
 
-/// In place of a time that is not known.
+/// Stands for an unknown time.
 const UNKNOWN: i64 = i64::MAX;
 
-/// Bytes that each session has in the file besides its text.
+/// Bytes per session in the file, without its text.
 const NUMBERS: usize = 20;
 
 impl Rows {
-    /// Adds a session, whose sidecar's name comes after all others, with the nanoseconds
-    /// since 1970 when it was updated, if they are known. `false` if there is no room for
-    /// more: positions have 32 bits.
+    /// Adds a session with its time of update in nanoseconds since 1970, if known. Its sidecar's
+    /// name must come after all others. Returns `false` if there is no room for more: positions
+    /// have 32 bits.
     #[must_use]
     pub(crate) fn push(
         &mut self,
@@ -119,7 +119,7 @@ impl Rows {
         &self.text[text as usize + stem as usize..][..key as usize]
     }
 
-    /// When session `row` was updated, if that is known.
+    /// The time when session `row` was updated, if known.
     pub(crate) fn updated(&self, row: usize) -> Option<i64> {
         let updated = self.sessions[row].updated;
         (updated != UNKNOWN).then_some(updated)
@@ -133,7 +133,7 @@ impl Rows {
         self.aliases_at(row).map(|(_, alias)| alias)
     }
 
-    /// The aliases of a session, and where each stands.
+    /// The aliases of a session, each with its place.
     pub(crate) fn aliases_at(&self, row: usize) -> impl Iterator<Item = (u64, &str)> {
         let Row {
             text,
@@ -152,12 +152,12 @@ impl Rows {
         })
     }
 
-    /// What stands somewhere.
+    /// The text at a place.
     pub(crate) fn text_at(&self, at: u64, len: u32) -> &str {
         &self.text[at as usize..][..len as usize]
     }
 
-    /// How many aliases all sessions have together.
+    /// The number of aliases of all sessions together.
     pub(crate) fn claims(&self) -> usize {
         self.aliases.len()
     }
@@ -192,8 +192,8 @@ pub(crate) fn encode(id: &StoreId, version: Version, rows: &Rows) -> Vec<u8> {
     bytes
 }
 
-/// What a catalog file says of store `id` in a directory of this version. `None` if it is damaged, or speaks
-/// of another store or version.
+/// Decodes the catalog file of store `id` for a directory of this version. `None` if it is damaged,
+/// or belongs to another store or version.
 pub(crate) fn decode(bytes: &[u8], id: &StoreId, version: Version) -> Option<Rows> {
     let mut rest = bytes.strip_prefix(MAGIC)?;
     if u32::from_le_bytes(*take(&mut rest)?) != crc32fast::hash(rest) {
@@ -219,8 +219,8 @@ pub(crate) fn decode(bytes: &[u8], id: &StoreId, version: Version) -> Option<Row
 }
 
 impl Rows {
-    /// Finds where each session begins. `None` unless the lengths add up to the text, fall
-    /// between characters, and the names are in order and can be names.
+    /// Computes the begin of each session. `None` unless the lengths add up to the text and fall
+    /// between characters, and the names are valid and in order.
     fn cut(mut self, numbers: &[[u8; NUMBERS]]) -> Option<Self> {
         let (mut at, mut claims) = (0usize, 0usize);
         for numbers in numbers {
@@ -328,7 +328,7 @@ mod tests {
         }
     }
 
-    /// A checksum stops accidents; what is read must not panic either way.
+    /// A checksum stops accidents; decoding must not panic either way.
     #[test]
     fn lengths_that_make_no_sense_are_refused() {
         let bytes = encode(&ID, VERSION, &some());

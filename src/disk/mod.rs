@@ -1,5 +1,5 @@
-//! Floor 2: what is on disk. Formats, and how files of these formats are read and
-//! written; nothing here knows who owns a session, or when it is written.
+//! Floor 2: formats on disk, and reading and writing files of these formats. Nothing here knows who
+//! owns a session, or when it is written.
 //!
 //! # What lies in a store's directory
 //!
@@ -29,37 +29,36 @@
 //! <dir>/.sessionlog/backups/repair-<n>/<name> what a repair changed; never removed
 //! ```
 //!
-//! [`session_file`] says what sessions hold and how stems are made, [`journal`] what
-//! segments hold, [`copies`] what the copies hold, [`catalog_file`] what the catalog file holds,
-//! [`archive`] what the archive holds, [`stats_file`] what is told.
+//! [`session_file`] has the format of sessions and the rules for stems, [`journal`] that of
+//! segments, [`copies`] that of copies, [`catalog_file`] that of the catalog file, [`archive`] that
+//! of the archive, [`stats_file`] that of the published statistics.
 //!
-//! Directories are made 0700 and files 0600. The store's directory must be the user's
-//! own. A symbolic link is never followed as the store's directory or as a session file: its
-//! session answers with an error that names it.
+//! Directories are made 0700 and files 0600. The store's directory must be the user's own. A
+//! symbolic link is never followed as the store's directory or as a session file: its session
+//! answers with an error that names it.
 //!
-//! A writer locks the directory itself first, then the lock file. If something is in
-//! the way of `.sessionlog`, a store of PicoClaw's older files makes do with the first
-//! lock. The lock file is never removed: a lock on a name that can be replaced locks
-//! nothing.
+//! A writer locks the directory itself first, then the lock file. If something is in the way of
+//! `.sessionlog`, a store of PicoClaw's older files uses the first lock alone. The lock file is
+//! never removed: a lock on a name that can be replaced locks nothing.
 //!
 //! # What is not protected
 //!
-//! * Bytes that a medium changes inside a session file or a sidecar: there is no checksum.
-//!   What still makes a record is not told from the right one. `verify` reports what makes
-//!   none, or changes how many lines there are.
-//! * The last batch of the journal, damaged whole, or its newest segment removed: either
-//!   looks like a commit that never finished. What of it had reached the session files
-//!   stays there, and older records are carried out on top of that.
-//! * A lost sidecar that has no copy, because this store never flushed the session or the
-//!   copies are gone, too. The history stays, but its truncated lines show again, and its
-//!   summary, scope and aliases are gone. Truncated lines also show beside a session file
-//!   that was replaced or edited.
-//! * What other programs do to files after a crash, where it looks like one: a file cut
-//!   within the lines that the journal holds is completed, and a session that began in the
-//!   journal and has no file is made again. A file of which nothing is ours counts as
-//!   written anew, also if its lines were meant to follow ours.
+//! * Bytes that a medium changes inside a session file or a sidecar: there is no checksum. If the
+//!   changed bytes still make a record, it cannot be told from the right one. `verify` reports
+//!   bytes that make no record, or that change the number of lines.
+//! * The last batch of the journal, damaged whole, or its newest segment removed: either looks like
+//!   a commit that never finished. Lines of it that had reached the session files stay there, and
+//!   older records are replayed on top of them.
+//! * A lost sidecar that has no copy, because this store never flushed the session or the copies
+//!   are gone, too. The history stays, but its truncated lines show again, and its summary, scope
+//!   and aliases are gone. Truncated lines also show beside a session file that was replaced or
+//!   edited.
+//! * Changes by other programs after a crash that look like a crash: a file cut within the lines
+//!   that the journal holds is completed, and a session that began in the journal and has no file
+//!   is made again. A file that has none of our lines counts as written anew, also if its lines
+//!   were meant to follow ours.
 //! * A session that has only a sidecar: without it, it counts as deleted.
-//! * Programs that ignore the lock, and whoever may write to the directory and means harm. A
+//! * Programs that ignore the lock, and malicious users with write access to the directory. A
 //!   checksum stops accidents only, although records that name other files are refused.
 
 pub(crate) mod archive;

@@ -1,9 +1,9 @@
-//! What a running store tells other processes of itself: one text, replaced in place.
+//! The statistics that a running store publishes to other processes: one text, replaced in place.
 //!
-//! The file has two slots, written in turn, each with a number and a checksum. A reader
-//! takes the newest that is whole: of a slot that is being written, or that a full disk cut
-//! short, it sees that it is not, and the other holds the text before. It is never synced:
-//! after a crash of the system nobody runs who wrote it.
+//! The file has two slots, written in turn, each with a number and a checksum. A reader takes the
+//! newest whole slot. It can tell that a slot is being written or was cut short by a full disk; the
+//! other slot then holds the text before. The file is never synced: after a crash of the system its
+//! writer does not run either.
 //!
 //! `SLST`, CRC-32 of what follows, number (u64), length (u32), text; all little-endian.
 
@@ -14,14 +14,14 @@ use crate::ground::storage::StorageFile;
 const MAGIC: &[u8; 4] = b"SLST";
 const HEAD: usize = 20;
 
-/// How far slots are apart, bytes; what was never written of them takes no space.
+/// The distance of the slots in bytes; parts never written take no space.
 const SLOT: u64 = 256 << 10;
 
-/// What is kept of each slot from the start, bytes: most texts are shorter, and a disk that
-/// fills up later has room for them.
+/// The bytes written at the start of each slot when the file is made: most texts are shorter, and a
+/// disk that fills up later has room for them.
 const KEPT: usize = 16 << 10;
 
-/// Takes the room for both slots in a new file.
+/// Reserves the room for both slots in a new file.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -31,11 +31,11 @@ pub(crate) fn prepare(file: &dyn StorageFile) -> io::Result<()> {
     file.write_all_at(&nothing, SLOT)
 }
 
-/// Writes a text after those before it.
+/// Writes a text after the earlier ones.
 ///
 /// # Errors
-/// As the operating system reports them, or if the text is too long. The text before is
-/// still there.
+/// As the operating system reports them, or if the text is too long. The text before it is still
+/// there.
 pub(crate) fn write(file: &dyn StorageFile, number: u64, text: &[u8]) -> io::Result<()> {
     let len = text.len();
     if (HEAD + len) as u64 > SLOT {
@@ -88,7 +88,7 @@ fn slot(file: &dyn StorageFile, at: u64) -> io::Result<Option<(u64, Vec<u8>)>> {
     Ok((u64::from(found.finalize()) == crc).then_some((order, text)))
 }
 
-/// Whether there were so many bytes.
+/// Fills `bytes` from `at`; returns false if the file has fewer.
 fn fills(file: &dyn StorageFile, bytes: &mut [u8], at: u64) -> io::Result<bool> {
     match file.read_exact_at(bytes, at) {
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

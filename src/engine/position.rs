@@ -1,4 +1,4 @@
-//! Where a line of a session stands, for those who point at it later.
+//! Positions of lines in a session, to point at them later.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -6,14 +6,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a message stands in its session, or where its messages end. It stays true while
-/// messages are appended and others truncated, and through compactions; replacing the
-/// history or taking it back, editing or removing a message, deleting the session, and opening
-/// the store anew end it; on a
-/// store opened read-only, so do a compaction and the first time that the session's lines
-/// reach a file, up to seconds after they were written. Got
-/// from a [`SessionSnapshot`](crate::SessionSnapshot) or a [`Window`](crate::Window);
-/// written as text, also by serde.
+/// The position of a message in its session, or the position where its messages end. It stays valid
+/// while messages are appended and others truncated, and through compactions. It becomes invalid if
+/// the history is replaced or reverted, a message edited or removed, the session deleted, or the
+/// store opened anew. On a store opened read-only it also becomes invalid with a compaction, and
+/// the first time that the session's lines reach a file, up to seconds after they were written.
+/// Comes from a [`SessionSnapshot`](crate::SessionSnapshot) or a [`Window`](crate::Window); written
+/// as text, also by serde.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Position {
@@ -22,8 +21,8 @@ pub struct Position {
 }
 
 impl Position {
-    /// One of a store of one's own: the line `at` of a history that no other has the number
-    /// of.
+    /// A position of a custom store: the line `at` of a history with a number that no other history
+    /// has.
     #[must_use]
     pub const fn new(history: u64, at: u64) -> Self {
         Self {
@@ -38,26 +37,26 @@ impl Position {
         self.numbering
     }
 
-    /// Which line it is: what comes later has a greater number.
+    /// The number of the line; later lines have greater numbers.
     #[must_use]
     pub const fn at(self) -> u64 {
         self.at
     }
 }
 
-/// How much of a history stays, of the messages that are there before.
+/// The part of a history that stays, among the messages that are there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Keep {
-    /// The newest so many messages.
+    /// The newest messages, this many.
     Last(usize),
-    /// At least the newest so many messages, and the rest of the turn that the oldest of them
-    /// belongs to. A turn begins with a message of the role `user` that has no tool's result
-    /// after it whose call stands before it; if there is none, with the next best message of
-    /// a user; if there is none of these, everything stays.
+    /// At least this many of the newest messages, and the rest of the turn that the oldest of them
+    /// belongs to. A turn begins with a message of the role `user`, such that no tool result after
+    /// it has its call before it. If there is no such message, it begins with the next best message
+    /// of a user; if there is none, everything stays.
     Turns(usize),
-    /// The message at this position, and those after it: also those that were appended since
-    /// the caller looked. A position whose message was truncated meanwhile cuts nothing.
+    /// The message at this position and all later ones, including those appended since the caller
+    /// looked. A position whose message was truncated meanwhile cuts nothing.
     From(Position),
 }
 
@@ -93,19 +92,19 @@ impl From<Position> for String {
     }
 }
 
-/// What turns offsets in a session's file into positions. A compaction moves lines to
-/// other offsets and leaves their positions alone.
+/// Converts offsets in a session's file to positions. A compaction moves lines to other offsets but
+/// leaves their positions unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbering {
-    /// Names it. No two histories have the same.
+    /// The number of the history. No two histories have the same.
     of: u64,
-    /// What an offset is short of its position, modulo 2⁶⁴.
+    /// The position minus the offset, modulo 2⁶⁴.
     shift: u64,
-    /// The first offset that has a position. What stood before it is gone.
+    /// The first offset that has a position. Lines before it are gone.
     begin: u64,
 }
 
-/// Where a position is.
+/// The place of a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// At this offset.
@@ -117,7 +116,7 @@ pub(crate) enum Place {
 }
 
 impl Numbering {
-    /// One of its own: positions are offsets.
+    /// A new numbering: positions are offsets.
     pub(crate) fn new(of: u64) -> Self {
         Self {
             of,
@@ -126,8 +125,8 @@ impl Numbering {
         }
     }
 
-    /// The same positions, where what stood at `from` stands at `to`, and nothing of what
-    /// was before is left.
+    /// The same positions after the line at `from` moved to `to` and all lines before it were
+    /// removed.
     pub(crate) fn moved(self, from: u64, to: u64) -> Self {
         let shift = self.shift.wrapping_add(from).wrapping_sub(to);
         Self {
@@ -137,8 +136,8 @@ impl Numbering {
         }
     }
 
-    /// Where the line at `offset` is. What a compaction carried along stands before the first
-    /// position; it is at that: numbers before are of lines that are gone.
+    /// The position of the line at `offset`. Lines that a compaction carried along stand before the
+    /// first position and get that position: lower numbers belong to lines that are gone.
     pub(crate) fn position(self, offset: u64) -> Position {
         Position {
             numbering: self.of,
@@ -146,12 +145,12 @@ impl Numbering {
         }
     }
 
-    /// Whether the first position is at this offset.
+    /// True if the first position is at this offset.
     pub(crate) fn begins_at(self, offset: u64) -> bool {
         offset == self.begin
     }
 
-    /// Where the position is in the file.
+    /// The place of a position in the file.
     pub(crate) fn find(self, position: Position) -> Place {
         if position.numbering != self.of {
             return Place::Elsewhere;
@@ -173,7 +172,7 @@ mod tests {
     fn a_position_is_the_same_line_after_lines_moved() {
         let before = Numbering::new(7);
         let (gone, kept) = (before.position(10), before.position(60));
-        // What stood at 50 stands at 5 now, after something that was carried along.
+        // The line at 50 moved to 5, after lines that were carried along.
         let after = before.moved(50, 5);
         assert_eq!(after.find(kept), Place::Here(15));
         assert_eq!(after.find(gone), Place::Gone);

@@ -1,4 +1,4 @@
-//! What a reader holds: one moment of one session.
+//! The data that a reader holds: one moment of one session.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,28 +11,27 @@ use crate::error::Result;
 use crate::ground::storage::StorageFile;
 use crate::ground::sync::Mutex;
 
-/// The part of a session that every append changes: its sidecar, and the lines
-/// the journal holds and the session file does not yet. It only grows; once its lines are
-/// in the file another takes its place, and what it shows stays as it is for those who
-/// hold it.
+/// The part of a session that every append changes: its sidecar, and the lines that the journal has
+/// and the session file does not have yet. It only grows. Once its lines are in the file, another
+/// tail takes its place, and its holders keep the old one unchanged.
 #[derive(Debug)]
 pub(crate) struct Tail {
     head: Mutex<Head>,
-    /// Whether its lines are a copy, to which nothing is added.
+    /// True if its lines are a copy, to which nothing is added.
     is_copy: bool,
 }
 
-/// What an append needs first stands first: it is fetched with the reference count.
+/// Fields that an append needs first come first: they are fetched with the reference count.
 #[derive(Debug)]
 #[repr(C)]
 struct Head {
-    /// By reference into the records of their batches, which stay in memory meanwhile: about
-    /// as much of it as the journal takes of the disk. Lines that
-    /// [wait for longer](Tail::keep_lines) refer to no batch.
+    /// The lines, by reference into the records of their batches. These stay in memory meanwhile,
+    /// about as much as the journal takes on disk. Lines that [wait for longer](Tail::keep_lines)
+    /// refer to no batch.
     lines: Vec<Bytes>,
     /// Bytes of all lines.
     len: usize,
-    /// Whether they refer to no batch.
+    /// True if the lines refer to no batch.
     is_kept: bool,
     meta: Meta,
 }
@@ -47,9 +46,9 @@ impl Head {
         }
     }
 
-    /// The bytes in `range`, which stand here.
+    /// The bytes in `range`; the tail must have them.
     fn copy(&self, range: Range<usize>) -> Vec<u8> {
-        // Fewer would be written to a file, and nobody be told.
+        // Otherwise fewer bytes would be written to a file without an error.
         assert!(range.end <= self.len, "lines are missing");
         let mut bytes = Vec::with_capacity(range.len());
         let mut at = 0;
@@ -85,7 +84,7 @@ impl Tail {
         })
     }
 
-    /// A tail that shows `lines`, and no others later.
+    /// A tail that shows `lines` and never gets others.
     pub(crate) fn with_lines(meta: Meta, lines: Vec<u8>) -> Arc<Self> {
         let lines = Some(lines).filter(|lines| !lines.is_empty());
         let lines = lines.map(Bytes::from).into_iter().collect();
@@ -95,7 +94,7 @@ impl Tail {
         })
     }
 
-    /// Shows lines, and what the sidecar says with them, in one moment.
+    /// Shows lines, and the sidecar's change with them, in one moment.
     pub(crate) fn show(&self, lines: Option<Bytes>, meta: &MetaStep) {
         let mut head = self.head.lock();
         if let Some(lines) = lines {
@@ -106,7 +105,7 @@ impl Tail {
         head.meta.take(meta);
     }
 
-    /// Another tail without the first `len` bytes, which are in the file now.
+    /// Returns a tail without the first `len` bytes, which are in the file now.
     pub(crate) fn behind(&self, len: usize) -> Arc<Self> {
         let head = self.head.lock();
         let rest = Head::new(head.meta.clone(), head.behind(len), head.is_kept);
@@ -116,8 +115,8 @@ impl Tail {
         })
     }
 
-    /// Copies the lines that refer to a batch: those that wait for long must not keep batches
-    /// in memory.
+    /// Copies the lines that refer to a batch: lines that wait for long must not keep batches in
+    /// memory.
     pub(crate) fn keep_lines(&self) {
         let mut head = self.head.lock();
         if !std::mem::replace(&mut head.is_kept, true) {
@@ -126,7 +125,7 @@ impl Tail {
         }
     }
 
-    /// Changes what the sidecar says.
+    /// Replaces the sidecar.
     pub(crate) fn set_meta(&self, meta: Meta) {
         self.head.lock().meta = meta;
     }
@@ -136,20 +135,19 @@ impl Tail {
         self.head.lock().copy(range)
     }
 
-    /// This moment's sidecar, and how many bytes stand here.
+    /// This moment's sidecar, and the number of bytes in the tail.
     fn moment(&self) -> (Meta, usize) {
         let head = self.head.lock();
         (head.meta.clone(), head.len)
     }
 }
 
-/// How much is decoded where a reply is polled, of the lines in memory and of the end of the
-/// file each, bytes. It takes some 25 µs, for which the other tasks of the thread wait; to
-/// have another thread do it takes 10 more, and far more where many do.
+/// The most bytes that are decoded on the thread that polls a reply, of the lines in memory and of
+/// the end of the file each. This takes some 25 µs, for which the thread's other tasks wait.
+/// Handing it to another thread takes 10 µs more, and far more if many callers do.
 pub(crate) const LITTLE: usize = 16 << 10;
 
-/// What is published of a loaded session. Together with one look at its tail it
-/// makes a [`Snapshot`].
+/// The published state of a loaded session. With one look at its tail it makes a [`Snapshot`].
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
     /// `None` if there is nothing to read, or if the owner closed it.
@@ -162,7 +160,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// This moment.
+    /// Takes a snapshot of this moment.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (meta, tail_len) = self.tail.moment();
         Snapshot {
@@ -173,9 +171,8 @@ impl Live {
     }
 }
 
-/// One moment of a session: a file, the range of it that is live, the lines
-/// after it that only the journal holds so far, and the sidecar that goes with
-/// them. Holding it keeps the file open, so a compaction or deletion meanwhile
+/// One moment of a session: a file, its live range, the lines after it that only the journal has so
+/// far, and the matching sidecar. A snapshot keeps the file open, so a later compaction or deletion
 /// changes nothing for its holder.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
@@ -190,7 +187,7 @@ impl Snapshot {
         Self::without_lines(Meta::empty(key))
     }
 
-    /// A session that is only a sidecar.
+    /// A session that consists of a sidecar only.
     pub(crate) fn without_lines(meta: Meta) -> Self {
         Self {
             live: Live {
@@ -217,31 +214,31 @@ impl Snapshot {
         self.live.start = start;
     }
 
-    /// Copies the lines that only the journal holds: a snapshot that is kept for long must
-    /// not keep batches in memory.
+    /// Copies the lines that only the journal has: a snapshot that is kept for long must not keep
+    /// batches in memory.
     pub(crate) fn keep_lines(&mut self) {
         if !self.live.tail.is_copy {
             self.live.tail = Tail::with_lines(self.meta.clone(), self.tail());
         }
     }
 
-    /// Whether it has lines, hidden ones included, in a file it does not hold.
+    /// True if it has lines, hidden ones included, in a file that it does not hold.
     pub(crate) fn lacks_file(&self) -> bool {
         self.live.end > 0 && self.live.file.is_none()
     }
 
-    /// Whether the lines in memory are few.
+    /// True if at most [`LITTLE`] bytes of lines are in memory.
     pub(crate) fn is_little(&self) -> bool {
         self.tail_len <= LITTLE
     }
 
-    /// The lines that only the journal holds.
+    /// The lines that only the journal has.
     pub(crate) fn tail(&self) -> Vec<u8> {
         self.live.tail.copy(0..self.tail_len)
     }
 }
 
-/// Where a session stands, for those who watch it.
+/// The state of a session, for watchers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) generation: u64,
@@ -252,9 +249,9 @@ pub(crate) struct Standing {
 /// One moment of a session's conversation.
 #[derive(Debug)]
 pub(crate) struct Looked {
-    /// What the control records say; those after `end` are not there yet.
+    /// The control records; those after `end` do not count yet.
     pub(crate) conversation: Arc<Conversation>,
-    /// Where the live lines begin, and where the lines end.
+    /// The offset where the live lines begin; `end` is where the lines end.
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// Raw lines, skipped ones included.
@@ -264,7 +261,7 @@ pub(crate) struct Looked {
 }
 
 impl Looked {
-    /// That of a session without lines.
+    /// The moment of a session without lines.
     pub(crate) fn empty(key: &str) -> Self {
         Self {
             conversation: Arc::default(),
@@ -275,7 +272,7 @@ impl Looked {
         }
     }
 
-    /// The conversation as it stands.
+    /// The conversation at this moment.
     pub(crate) fn now(&self) -> Before<'_> {
         self.conversation.before(self.end)
     }
@@ -283,13 +280,13 @@ impl Looked {
     /// The checkpoint `id`.
     ///
     /// # Errors
-    /// `CheckpointNotFound` if there is none to go back to.
+    /// `CheckpointNotFound` if there is none to revert to.
     pub(crate) fn checkpoint(&self, id: i64) -> Result<&Mark> {
         self.now().existing(id, self.start)
     }
 }
 
-/// What is published of a session.
+/// The published state of a session.
 #[derive(Debug)]
 pub(crate) enum View {
     /// Not loaded: the owner must be asked.

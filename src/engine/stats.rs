@@ -1,4 +1,4 @@
-//! What a person watching the store wants to know.
+//! The statistics of a store.
 
 mod counters;
 mod names;
@@ -9,22 +9,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::Histogram;
 
-/// What the store did since it was opened, and what it holds now.
+/// The store's counters since it was opened, and its current levels.
 ///
-/// Of two numbers that change together one may be read before it changes.
-/// [`since`](Self::since) says what came between two samples, [`merge`](Self::merge) adds
-/// several stores up. With the feature `metrics` the same numbers, and those of
-/// [`StoreStatus`](crate::StoreStatus), go to the recorder of the crate `metrics` that the
-/// process installed before it opened the store.
+/// Numbers that change together are not read in one step: one may be older than the other.
+/// [`since`](Self::since) gives the difference of two samples, [`merge`](Self::merge) adds several
+/// stores up. With the feature `metrics` the same numbers, and those of
+/// [`StoreStatus`](crate::StoreStatus), go to the recorder of the crate `metrics` that the process
+/// installed before it opened the store.
 ///
-/// It serialises; what another version does not know, or lacks, is left out and 0.
+/// It can be serialised; fields that another version does not know are left out, missing ones are
+/// 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct StoreStats {
-    /// Changes of sessions whose record is on disk.
+    /// Changes of sessions, counted once their record is on disk.
     pub commands: u64,
-    /// Messages written, each of a batch or a replaced history counted.
+    /// Messages written, counting each message of a batch or a replaced history.
     pub messages: u64,
     /// Bytes of their lines.
     pub message_bytes: u64,
@@ -32,18 +33,17 @@ pub struct StoreStats {
     pub commits: u64,
     /// Syncs of the journal.
     pub syncs: u64,
-    /// Bytes of records written to the journal, without headers and the zeros
-    /// that segments are made of.
+    /// Bytes of records written to the journal, without headers and the zeros that segments are
+    /// filled with.
     pub journal_bytes: u64,
     /// Bytes appended to session files; rewrites are not counted.
     pub session_bytes: u64,
-    /// Copies that compactions began. One that a truncation, a new history or a deletion
-    /// overtakes is thrown away, and begun anew if there is still something to drop: it is
-    /// neither finished nor failed.
+    /// Compactions begun. One that a truncation, a new history or a deletion overtakes is thrown
+    /// away, and begun anew if there is still something to drop: it is neither finished nor failed.
     pub compactions_begun: u64,
     /// Sessions rewritten to drop skipped lines.
     pub compactions: u64,
-    /// Compactions that an error ended. The session stays as it is.
+    /// Compactions that failed with an error. The session stays as it is.
     pub compactions_failed: u64,
     /// Bytes of the copies that compactions made.
     pub compaction_bytes: u64,
@@ -51,72 +51,72 @@ pub struct StoreStats {
     pub compaction_dropped_bytes: u64,
     /// Flushes: session files and sidecars synced, journal segments retired.
     pub flushes: u64,
-    /// Flushes that an error ended. The journal keeps what they were to bring to the files.
+    /// Flushes that failed with an error. The journal keeps the data that they were to bring to the
+    /// files.
     pub flushes_failed: u64,
-    /// Lines met while reading that could not be decoded. A line counts each
-    /// time it is met.
+    /// Undecodable lines met while reading. A line counts each time it is met.
     pub corrupt_lines: u64,
-    /// Commands refused because there was no space, compactions that the store began by
-    /// itself among them.
+    /// Commands refused because there was no space, including compactions that the store began by
+    /// itself.
     pub refused_full: u64,
     /// Commands refused because the process, or the system, had no descriptor left.
     pub refused_descriptors: u64,
     /// Commands refused because too much waited for their session
     /// ([`Error::Overloaded`](crate::Error::Overloaded)).
     pub refused_overloaded: u64,
-    /// Commands that failed for another reason than what they asked for: input and output,
-    /// damage, a store that stopped writing.
+    /// Commands that failed for another reason than their input: I/O errors, damage, a store that
+    /// stopped writing.
     pub failed_commands: u64,
-    /// What failed between commands, where nobody is told of it but the log: flushes,
-    /// sidecars, copies, the next segment.
+    /// Failures between commands, of which only the log is told: flushes, sidecars, copies, the
+    /// next segment.
     pub background_failures: u64,
-    /// Commits that took longer than [`StoreOptions::slow_commit`](crate::StoreOptions::slow_commit).
+    /// Commits that took longer than
+    /// [`StoreOptions::slow_commit`](crate::StoreOptions::slow_commit).
     pub slow_commits: u64,
-    /// 1 if opening found that the last writer had not ended in order, else 0.
+    /// 1 if opening found that the last writer had not closed the store, else 0.
     pub recoveries: u64,
     /// Records that recovery found beyond the last checkpoint.
     pub recovered_records: u64,
 
-    /// How long opening took, recovery included, ns.
+    /// The duration of opening, recovery included, in ns.
     pub open_nanos: u64,
     /// Session files open now.
     pub open_files: u64,
     /// Sessions in memory now: those used since the store was opened.
     pub sessions_resident: u64,
-    /// Sessions of the directory now, as of the last look: taken when asked for, or every
-    /// second for what is exported.
+    /// Sessions of the directory, as of the last look: at each call, or every second for exported
+    /// numbers.
     pub sessions_known: u64,
 
-    /// How long a group commit took, ns: from when the committer took what was queued until
-    /// the answers were on their way.
+    /// Duration of group commits in ns: from taking the queued commands until the answers are on
+    /// their way.
     pub commit_nanos: Histogram,
-    /// How long a sync of the journal took, ns.
+    /// Duration of syncs of the journal, in ns.
     pub sync_nanos: Histogram,
-    /// Changes of sessions in one commit: what had queued up for it. 0 if it held a
-    /// checkpoint only.
+    /// Changes of sessions per commit. 0 if it held a checkpoint only.
     pub commit_records: Histogram,
-    /// Bytes of records in one commit.
+    /// Bytes of records per commit.
     pub commit_bytes: Histogram,
-    /// Commands that waited for their shard to take them in, looked at ten times a second
-    /// while the store is busy.
+    /// Commands that waited for their shard to take them in, sampled ten times a second while the
+    /// store is busy.
     pub queue_depth: Histogram,
-    /// How long a flush took, ns.
+    /// Duration of flushes, in ns.
     pub flush_nanos: Histogram,
-    /// How long a compaction took, from its beginning until the new file was in place, ns.
+    /// Duration of compactions, from the beginning until the new file is in place, in ns.
     pub compaction_nanos: Histogram,
 }
 
-/// The fields of a [`StoreStats`] by how they are compared. Every one stands in one of them.
+/// The fields of a [`StoreStats`] by the way they are compared. Each field is in exactly one array.
 struct Parts<'a> {
     counts: [&'a mut u64; 23],
-    /// What it holds now.
+    /// Current levels.
     levels: [&'a mut u64; 4],
     histograms: [&'a mut Histogram; 7],
 }
 
 impl StoreStats {
-    /// What was done since `earlier`, an older sample of the same store. What the store holds
-    /// now, such as open files, is as it is.
+    /// The difference to `earlier`, an older sample of the same store. Current levels, such as open
+    /// files, stay as they are.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let (mut since, mut earlier) = (self.clone(), earlier.clone());
@@ -130,7 +130,7 @@ impl StoreStats {
         since
     }
 
-    /// Adds what another store did, and holds.
+    /// Adds another store's counters and levels.
     pub fn merge(&mut self, other: &Self) {
         let mut other = other.clone();
         let (all, other) = (self.parts(), other.parts());

@@ -1,4 +1,4 @@
-//! How a store is doing.
+//! The status of a store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,45 +10,44 @@ use super::stats::StoreStats;
 use super::view::DirectoryView;
 use crate::ground::storage::Storage;
 
-/// How a store is doing: what to show on a health page, and to act on before writes fail.
-/// See [`StoreHandle::status`](crate::StoreHandle::status).
+/// The status of a store, for a health page, and for acting before writes fail. See
+/// [`StoreHandle::status`](crate::StoreHandle::status).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoreStatus {
-    /// Whether it takes writes.
+    /// Tells whether the store takes writes.
     pub health: Health,
-    /// Commands that wait for their shard to take them in: the store has more to do than
-    /// it can. Those that a shard took in and that wait for their session do not count,
-    /// which [`Error::Overloaded`](crate::Error::Overloaded) bounds.
+    /// The number of commands that wait for their shard to take them in: above 0 for long, the
+    /// store has more to do than it can. Commands that a shard took in and that wait for their
+    /// session do not count; [`Error::Overloaded`](crate::Error::Overloaded) bounds those.
     pub queued: usize,
-    /// Those of the one shard of 64 with the most. From 1,024 on its callers wait.
+    /// The commands that wait for the one shard of 64 with the most. From 1,024 on its callers
+    /// wait.
     pub queued_in_fullest_shard: usize,
-    /// Bytes of the journal's segments on disk, those kept for reuse included. 0 once the
-    /// store is closed, and on one opened read-only.
+    /// Bytes of the journal's segments on disk, including those kept for reuse. 0 once the store is
+    /// closed, and on a store opened read-only.
     pub journal_bytes: u64,
-    /// What the journal may take, in bytes: its
-    /// [budget](crate::StoreOptions::journal_budget), or an eighth of the space there is,
-    /// if that is less, as of the last look. It may take more while flushes last.
-    /// 0 once the store is closed, and on one opened read-only.
+    /// The bytes that the journal may take: its [budget](crate::StoreOptions::journal_budget), or
+    /// an eighth of the available space, if that is less, as of the last look. It may take more
+    /// while flushes last. 0 once the store is closed, and on a store opened read-only.
     pub journal_limit: u64,
-    /// Bytes that the file system of the directory has left for this process; `None` if
-    /// that cannot be told. If there are many and the store is [full](Health::Full), inodes
-    /// or a quota are exhausted.
+    /// Bytes that the file system of the directory has left for this process; `None` if that is
+    /// unknown. If there are many and the store is [full](Health::Full), inodes or a quota are
+    /// exhausted.
     pub free_space: Option<u64>,
 }
 
-/// Whether a store takes writes.
+/// The store's ability to take writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Health {
-    /// It does, as far as is known: what nobody tried since is not known. A command that
-    /// needs space of its own, as a new history or a compaction does, may be refused all
-    /// the same.
+    /// It takes writes, as far as known from the last attempts. A command that needs space of its
+    /// own, such as a new history or a compaction, may be refused all the same.
     Healthy,
     /// No space, no inode or no file descriptor was left when the journal or a session file was
-    /// last written to: messages are refused, of some sessions or of all. The next write
-    /// finds out whether there is some again; nothing has to be reopened.
+    /// last written to: messages are refused, of some sessions or of all. The next write finds out
+    /// whether there is space again; nothing has to be reopened.
     Full,
     /// It stopped writing until it is opened again; see
     /// [`Error::Poisoned`](crate::Error::Poisoned). Stays so once it is closed.
@@ -61,12 +60,12 @@ pub enum Health {
 }
 
 impl Engine {
-    /// What the store did, and holds.
+    /// The store's counters and current levels.
     pub(crate) fn stats(&self) -> StoreStats {
         self.shared.counters.read(self.shared.catalog.len())
     }
 
-    /// Commands that wait for their shards.
+    /// The number of commands that wait for their shards.
     pub(crate) fn queued(&self) -> usize {
         self.queued_by_shard().sum()
     }
@@ -75,7 +74,7 @@ impl Engine {
         self.inboxes.iter().map(|inbox| inbox.queue.queued())
     }
 
-    /// How the store is doing. Asks the file system.
+    /// The status of the store. Asks the file system.
     pub(crate) fn status(&self) -> StoreStatus {
         let queued: Vec<_> = self.queued_by_shard().collect();
         let journal = self.pool.upgrade().map(|pool| pool.standing());
@@ -105,7 +104,7 @@ impl Engine {
 }
 
 impl DirectoryView {
-    /// How the store is doing, as far as it can be seen from outside.
+    /// The status of the store, as far as it can be seen from outside.
     pub(crate) fn status(&self) -> StoreStatus {
         let health = if self.is_closed() {
             Health::Closed

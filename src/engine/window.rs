@@ -9,7 +9,7 @@ use super::stats::Counters;
 use crate::Message;
 use crate::disk::session_file::{self, Kind, Turns};
 
-/// What a message takes of a budget: messages, bytes and tokens.
+/// The cost of a message in messages, bytes and tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
     pub(crate) messages: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Cost {
     pub(crate) tokens: usize,
 }
 
-/// Tokens by what took them.
+/// Tokens by kind of content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tokens {
@@ -35,13 +35,13 @@ pub struct Tokens {
     pub reasoning: usize,
     /// Tool calls.
     pub calls: usize,
-    /// Four for each message; with [`Budget::counter`](crate::Budget::counter) all that it
+    /// Four for each message; with [`Budget::counter`](crate::Budget::counter) everything that it
     /// counted.
     pub messages: usize,
 }
 
 impl Tokens {
-    /// All of them.
+    /// The sum of all kinds.
     #[must_use]
     pub fn total(&self) -> usize {
         let media = [self.images, self.audio, self.video, self.files];
@@ -87,17 +87,17 @@ impl Cost {
 #[derive(Debug)]
 pub(crate) struct Newest<P> {
     pub(crate) messages: Vec<Message>,
-    /// Where the oldest of them stands; the end without one.
+    /// The place of the oldest message; the end if there is none.
     pub(crate) start: P,
-    /// How many come before them.
+    /// The number of messages before them.
     pub(crate) older: usize,
     pub(crate) cost: Cost,
-    /// Whether they begin within a turn.
+    /// True if they begin within a turn.
     pub(crate) is_partial: bool,
 }
 
-/// The newest whole turns of `snapshot` that cost no more than `limit`. If the newest turn
-/// alone costs more, the end of it that does not. `count` says what tokens a message has.
+/// The newest whole turns of `snapshot` that cost no more than `limit`. If the newest turn alone
+/// costs more, the end of it that fits. `count` returns the tokens of a message.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -126,7 +126,7 @@ pub(crate) fn newest(
     Ok(walk.end())
 }
 
-/// The same of messages in memory, the newest first, each with where it stands and its bytes.
+/// The same for messages in memory, newest first, each with its place and its bytes.
 pub(crate) fn newest_of<P: Copy>(
     messages: impl Iterator<Item = (P, usize, Message)>,
     end: P,
@@ -159,7 +159,7 @@ struct Walk<'a, P> {
     turns: Turns<Whole<P>>,
     /// The messages that fit, newest first.
     met: Newest<P>,
-    /// How many messages did not fit.
+    /// The number of messages that did not fit.
     older: usize,
     is_full: bool,
 }

@@ -1,13 +1,13 @@
-//! Which checkpoint of a conversation.
+//! The id of a conversation's checkpoint.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The id of a checkpoint, as its line in the session's file has it: the first is 0, the
-/// next ones count up. As kimi-cli, files may name any 64-bit number. It is made of a number
-/// and compared with one; serde writes it as one.
+/// The id of a checkpoint, as its line in the session's file has it: the first is 0, the next ones
+/// count up. As in kimi-cli, files may name any 64-bit number. It converts from a number and
+/// compares with one; serde writes it as one.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]

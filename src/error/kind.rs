@@ -1,42 +1,41 @@
-//! What a caller can do about an error.
+//! The kinds of errors, by what a caller can do about them.
 
 use super::Error;
 
-/// What kind of failure an [`Error`] is: what a caller that matches on few cases can do
-/// about it.
+/// The kind of an [`Error`], for callers that match on few cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The call asks for what the store never does: a key, message or scope that is none,
-    /// one that is too large, a wait inside a waker. The same call fails again.
+    /// The call asks for something that the store never does: an invalid or too large key, message
+    /// or scope, or a wait inside a waker. The same call fails again.
     InvalidInput,
     /// There is no such session, backup or checkpoint.
     NotFound,
-    /// It exists already, is another conversation's, or changed meanwhile. Look again,
-    /// and decide anew.
+    /// It exists already, belongs to another conversation, or changed meanwhile. Read it again, and
+    /// decide anew.
     Conflict,
-    /// Others are in the way: too much waits for the session already, or another writer
-    /// has the directory or the file. Try again later.
+    /// Others are in the way: too many commands wait for the session already, or another writer has
+    /// the directory or the file. Try again later.
     Busy,
     /// The disk or a quota is full. Try again when there is space.
     StorageFull,
     /// The store, or the file, is open for reading only, or belongs to a store.
     ReadOnly,
-    /// The store behind a [`SessionStore`](crate::backend::SessionStore) has no such verb.
+    /// The store behind a [`SessionStore`](crate::backend::SessionStore) does not have this verb.
     Unsupported,
     /// The store was closed, or the runtime that a read runs in shuts down.
     Closed,
     /// The store stopped writing. Close it and open it again, which recovers it.
     Poisoned,
-    /// Committed data is damaged: [`Store::verify`](crate::Store::verify) tells more,
-    /// [`Store::repair`](crate::Store::repair) mends.
+    /// Committed data is damaged: [`Store::verify`](crate::Store::verify) reports details,
+    /// [`Store::repair`](crate::Store::repair) mends it.
     Corrupt,
-    /// The operating system refused, for a reason that it tells.
+    /// The operating system refused, for the reason given.
     Io,
 }
 
 impl Error {
-    /// What kind of failure it is.
+    /// Returns the kind of failure.
     ///
     /// ```
     /// # use sessionlog::{ErrorKind, Store};
@@ -84,14 +83,14 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later, without anything being reopened or decided
-    /// anew: if others are in the way ([`ErrorKind::Busy`]), if there was no space, and if
-    /// no file descriptor was left.
+    /// Returns true if the same call may succeed later, without anything being reopened or decided
+    /// anew: if others are in the way ([`ErrorKind::Busy`]), if there was no space, or if no file
+    /// descriptor was left.
     ///
-    /// A command of a session that failed so took no effect, and can be given again. What
-    /// works in steps (a flush, pruning, an import, a repair) goes on where it stopped. A
-    /// close is not to be made again: what it could not bring to the files is in the
-    /// journal, and opening the store recovers it.
+    /// A command of a session that failed with such an error took no effect, and can be repeated.
+    /// Work in steps (a flush, pruning, an import, a repair) goes on where it stopped. Do not
+    /// repeat a close: data that it could not bring to the files is in the journal, and opening the
+    /// store recovers it.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.kind() == ErrorKind::Busy || self.may_pass()

@@ -1,10 +1,10 @@
-//! What may be too large, and how large it may be.
+//! Kinds of data that may be too large, and the check.
 
 use std::fmt;
 
 use super::{Error, Result};
 
-/// What [`Error::MessageTooLarge`] is about.
+/// The kind of data that an [`Error::MessageTooLarge`] is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Oversized {
@@ -18,8 +18,7 @@ pub enum Oversized {
     Scope,
     /// The aliases given for a session, together.
     Aliases,
-    /// Everything that a session's sidecar would hold: key, summary, scope and
-    /// aliases, encoded.
+    /// All contents of a session's sidecar: key, summary, scope and aliases, encoded.
     Sidecar,
     /// A system prompt, as the line it becomes.
     Prompt,
@@ -39,7 +38,7 @@ impl fmt::Display for Oversized {
     }
 }
 
-/// Refuses what is larger than `limit` bytes. The caller puts the messages in.
+/// Refuses data larger than `limit` bytes. The caller adds the messages to the error.
 ///
 /// # Errors
 /// `MessageTooLarge`.

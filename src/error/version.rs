@@ -1,4 +1,4 @@
-//! Which state of a session something was said of.
+//! Versions of a session.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,34 +10,34 @@ use super::{Error, Result};
 /// The version of a session: it changes with every change that a verb makes, and with no
 /// compaction. Two versions of one session are equal only if nothing changed in between.
 ///
-/// A version holds within the process that opened the store for writing: after the next
-/// open every session has another, so that who comes back with an old one gets
-/// [`VersionConflict`](crate::Error::VersionConflict) rather than the wrong state. It is
-/// written as hexadecimal text, also by serde, because JSON's numbers end at 2⁵³ for many.
+/// A version is valid within the process that opened the store for writing. After the next open
+/// every session has another one, so that a caller with an old version gets
+/// [`VersionConflict`](crate::Error::VersionConflict) rather than the wrong state. It is written as
+/// hexadecimal text, also by serde, because many JSON readers are exact only up to 2⁵³.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Version(u64);
 
 impl Version {
-    /// That of a session that does not exist. To
-    /// [expect](crate::Update::expect) it is to make the session, or fail.
+    /// The version of a session that does not exist. To [expect](crate::Update::expect) it is to
+    /// create the session, or fail.
     pub const ABSENT: Self = Self(0);
 
-    /// One of a store of one's own: a number that a session has once only, in this process
-    /// and in others, and 0 for one that does not exist.
+    /// A version for a custom store: a number that a session has only once, in this process and in
+    /// others; 0 for a session that does not exist.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The number that it was made of.
+    /// The number that it was made from.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
     }
 
     /// # Errors
-    /// `VersionConflict` if a caller expects another of the session `key`.
+    /// `VersionConflict` if a caller expects another version of the session `key`.
     pub(crate) fn require(self, key: &str, expected: Option<Self>) -> Result<()> {
         match expected {
             Some(expected) if expected != self => Err(Error::VersionConflict {

@@ -15,10 +15,10 @@ use crate::ground::emptied;
 use crate::ground::mailbox::{Answered, Asked};
 use crate::ground::sync::slot::{Slot, slot};
 
-/// Where a session of some key is, once that is known: its shard, and its number there.
+/// Where the session of a key is, once known: its shard, and its number there.
 pub(crate) type Place = Arc<OnceLock<(usize, u32)>>;
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct To<'a> {
     pub(crate) key: &'a str,
@@ -32,16 +32,16 @@ impl<'a> From<&'a str> for To<'a> {
     }
 }
 
-/// Lines for a session, on their way.
+/// Lines on their way to a session.
 pub(crate) struct Appending {
     engine: Arc<Engine>,
     /// The lines, and after them the key.
     bytes: Vec<u8>,
-    /// Where the key begins.
+    /// The offset of the key.
     lines: usize,
     count: u32,
     level: Durability,
-    /// Whether the key is still to be resolved.
+    /// True if the key is still to be resolved.
     resolve: bool,
     /// The place of the session with this key, if the caller remembers it.
     place: Option<Place>,
@@ -50,7 +50,7 @@ pub(crate) struct Appending {
 
 enum Stage {
     New,
-    /// For a session whose place is not known.
+    /// For a session with an unknown place.
     Command(Option<Command>, Slot<Result<()>>),
     Asked {
         shard: usize,
@@ -81,7 +81,8 @@ impl Appending {
         }
     }
 
-    /// Where the lines go; else they become a command. An alias of an alias leads nowhere.
+    /// The shard and the append for the lines; `None` if they become a command. An alias of an
+    /// alias leads nowhere.
     fn address(&mut self) -> Option<(usize, Append)> {
         let key = String::from_utf8_lossy(&self.bytes[self.lines..]);
         let resolved = self
@@ -201,7 +202,7 @@ impl Appending {
         slot.wait().unwrap_or_else(|| Err(self.engine.failure()))
     }
 
-    /// The answer, or where it will come.
+    /// The answer, or the slot where it will come.
     fn told(
         &self,
         answered: Answered<Otherwise>,
@@ -220,7 +221,7 @@ fn answer(slot: &Slot<Result<()>>, cx: &mut Context<'_>, engine: &Engine) -> Pol
         .map(|answer| answer.unwrap_or_else(|| Err(engine.failure())))
 }
 
-/// Who leaves before the answer says so: it would be kept for them.
+/// A caller that leaves before the answer says so; otherwise the answer would be kept for it.
 impl Drop for Appending {
     fn drop(&mut self) {
         if let Stage::Asked { shard, asked } = &self.stage {

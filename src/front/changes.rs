@@ -10,7 +10,7 @@ use crate::error::{Error, Result, Version};
 use crate::front::handle::Side;
 use crate::ground::sync::thread;
 
-/// Which changes, for [`StoreHandle::changes`](crate::StoreHandle::changes).
+/// Selects changes, for [`StoreHandle::changes`](crate::StoreHandle::changes).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "it does nothing until it is given to StoreHandle::changes"]
 pub struct ChangeFilter {
@@ -25,21 +25,21 @@ impl ChangeFilter {
         Self::default()
     }
 
-    /// Those of sessions whose keys begin so.
+    /// Only changes of sessions with keys that begin with this.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Those of sessions whose scope names this agent.
+    /// Only changes of sessions with this agent in their scope.
     pub fn agent(mut self, agent_id: impl Into<String>) -> Self {
         self.agent = Some(agent_id.into());
         self
     }
 
-    /// Not only from now on, but from right after the change that made this version, of
-    /// whichever session: who stopped following goes on there. If it is not kept any more,
-    /// the first answer is [`Error::ChangesMissed`].
+    /// Also includes kept changes, from right after the change that made this version, of any
+    /// session: a follower that stopped resumes there. If that change is not kept any more, the
+    /// first answer is [`Error::ChangesMissed`].
     pub fn after(mut self, version: Version) -> Self {
         self.after = Some(version);
         self
@@ -54,18 +54,18 @@ impl ChangeFilter {
     }
 }
 
-/// A change of a session, which readers see.
+/// A change of a session, visible to readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Change {
     /// The session's key.
     pub key: String,
-    /// The version that the change made: what a
-    /// [`SessionSnapshot`](crate::SessionSnapshot) has, unless another followed. Of a
-    /// deletion, one that the session never is at. On a store opened read-only it only names
-    /// the change, for [`ChangeFilter::after`], and no snapshot has it.
+    /// The version that the change made. A [`SessionSnapshot`](crate::SessionSnapshot) has it,
+    /// unless another change followed. The version of a deletion is one that the session never is
+    /// at. On a store opened read-only it only names the change, for [`ChangeFilter::after`], and
+    /// no snapshot has it.
     pub version: Version,
-    /// What became of the session.
+    /// The kind of change.
     pub kind: ChangeKind,
 }
 
@@ -76,18 +76,18 @@ pub struct Changes {
     source: Source,
     filter: ChangeFilter,
     follower: Option<Follower>,
-    /// Whether what came after a version is not kept any more, which is yet to be said.
+    /// True if the changes after a version are not kept any more, and the caller was not told yet.
     is_lost: bool,
 }
 
-/// Where changes come from.
+/// The source of changes.
 #[derive(Debug)]
 enum Source {
     Writer(Arc<Engine>),
     Reader(Arc<DirectoryView>),
-    /// A store of one's own.
+    /// A custom store.
     Other(Arc<Feed>),
-    /// Nothing will come, and why.
+    /// Nothing will come, for this reason.
     Nowhere(Error),
 }
 
@@ -114,7 +114,7 @@ impl Source {
         }
     }
 
-    /// Why nothing comes any more.
+    /// The reason why nothing comes any more.
     fn failure(&self) -> Error {
         match self {
             Self::Writer(engine) => engine.failure(),
@@ -129,7 +129,7 @@ impl Changes {
         Self::from_source(Source::follow(side), filter)
     }
 
-    /// Those of a store of one's own.
+    /// The changes of a custom store.
     pub(crate) fn of_feed(feed: Arc<Feed>, filter: ChangeFilter) -> Self {
         let follower = feed.follow();
         Self::from_source((Source::Other(feed), follower), filter)
@@ -153,12 +153,11 @@ impl Changes {
         }
     }
 
-    /// Waits for the next change. Under any async runtime; dropping the future loses
-    /// nothing.
+    /// Waits for the next change. Works under any async runtime; dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`Error::ChangesMissed`] if changes came faster than they were asked for and are not
-    /// kept any more: the next call goes on with the oldest that is. [`Error::Closed`] or
+    /// [`Error::ChangesMissed`] if changes came faster than they were asked for and are not kept
+    /// any more: the next call goes on with the oldest kept one. [`Error::Closed`] or
     /// [`Error::Poisoned`] once nothing will change any more. On a store opened read-only,
     /// [`Error::Corrupt`] and [`Error::Io`] if the writer's journal cannot be read.
     pub async fn next(&mut self) -> Result<Change> {

@@ -1,15 +1,15 @@
-//! Whose conversations are erased, and what was found when they were.
+//! Erasing conversations of a person, a chat or a key, and the receipt.
 
 use serde::{Deserialize, Serialize};
 
 use crate::disk::session_file::{self, Meta, fold};
 use crate::scope::{SessionScope, parse_legacy_agent_session_key};
 
-/// Which sessions [`StoreHandle::erase`](crate::StoreHandle::erase) erases.
+/// Selects the sessions that [`StoreHandle::erase`](crate::StoreHandle::erase) erases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Erase {
-    /// The session that a key means, and the key's own if that is another one.
+    /// The session that a key means, and the key's own session if that is another one.
     Key(String),
     /// All conversations with one person.
     Person(Whose),
@@ -17,53 +17,55 @@ pub enum Erase {
     Chat(Whose),
 }
 
-/// An id on a platform, as it stands in the scopes of sessions; case and white space around
-/// it do not count.
+/// An id on a platform, as it stands in the scopes of sessions; case and surrounding white space do
+/// not count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Whose {
-    /// The sender's, the name of a linked person, or the chat's.
+    /// The id of the sender or chat, or the name of a linked person.
     pub id: String,
-    /// The platform that it is of, such as `telegram`; else all on which it is used.
+    /// The platform that the id belongs to, such as `telegram`; `None` means every platform that
+    /// uses it.
     pub channel: Option<String>,
 }
 
-/// What [`StoreHandle::erase`](crate::StoreHandle::erase) did, and what is left.
+/// The outcome of [`StoreHandle::erase`](crate::StoreHandle::erase), and the traces left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EraseReceipt {
-    /// The keys of the sessions that were erased; of [`Erase::Key`] the key, also if there
-    /// was no session.
+    /// The keys of the erased sessions. For [`Erase::Key`] the key itself, even if there was no
+    /// session.
     pub sessions: Vec<String>,
-    /// The files that are gone, within the store's directory. Those of the journal spoke of
-    /// other sessions, too, whose files have what they said.
+    /// The files that are gone, relative to the store's directory. Removed journal files also spoke
+    /// of other sessions; their own files have everything they said.
     pub removed: Vec<String>,
-    /// Where the keys are still spoken of, and their aliases that no other session has.
+    /// The places where the keys, or aliases that no other session has, are still mentioned.
     pub traces: Traces,
-    /// The keys of sessions whose sidecars cannot be read: they may be meant, too.
+    /// The keys of sessions with unreadable sidecars: these sessions may be meant, too.
     pub unreadable: Vec<String>,
-    /// Files of which it cannot be told whose lines they have. For a person or a chat: session
-    /// files without a sidecar, and those of sessions whose key has the id and that do not say
-    /// whose they are. What was being written, or was set aside before it had its name.
+    /// Files that may hold the erased lines, but do not say to which session they belong. For a
+    /// person or a chat: session files without a sidecar, and files of sessions whose key has the
+    /// id and that do not name a person or chat. Also files that were being written, or were set
+    /// aside before they had their name.
     pub doubtful: Vec<String>,
 }
 
-/// In which files of a store's directory texts were found.
+/// The files of a store's directory in which texts were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Traces {
-    /// Files, within the store's directory, and texts that are in them or in their names.
+    /// Files, relative to the store's directory, and texts found in them or in their names.
     pub found: Vec<(String, String)>,
     /// Files that could not be read; a log says why.
     pub unread: Vec<String>,
-    /// How many files were read.
+    /// The number of files read.
     pub files: usize,
-    /// How long they are together, bytes.
+    /// Their total length in bytes.
     pub bytes: u64,
 }
 
 impl Traces {
-    /// Whether all files were read, and nothing was found.
+    /// True if all files were read, and nothing was found.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.found.is_empty() && self.unread.is_empty()
@@ -71,7 +73,7 @@ impl Traces {
 }
 
 impl EraseReceipt {
-    /// Whether it is sure that nothing speaks of them any more.
+    /// True if it is certain that nothing mentions the erased sessions any more.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.traces.is_none() && self.unreadable.is_empty() && self.doubtful.is_empty()
@@ -79,22 +81,23 @@ impl EraseReceipt {
 }
 
 impl Erase {
-    /// The session that a key means.
+    /// Erases the session that a key means.
     pub fn key(key: impl Into<String>) -> Self {
         Self::Key(key.into())
     }
 
-    /// All conversations with one person: those told apart by the sender, and private chats.
+    /// Erases all conversations with one person: sessions separated by sender, and private chats.
     pub fn person(id: impl Into<Whose>) -> Self {
         Self::Person(id.into())
     }
 
-    /// All conversations in one chat, whoever sends, its topics included.
+    /// Erases all conversations in one chat, from any sender, its topics included.
     pub fn chat(id: impl Into<Whose>) -> Self {
         Self::Chat(id.into())
     }
 
-    /// The ids under which [`means`](Self::means) finds a session, folded; more, if in doubt.
+    /// The folded ids under which [`means`](Self::means) finds a session; more than those, if in
+    /// doubt.
     pub(super) fn ids_of(key: &str, meta: &Meta) -> Vec<String> {
         let mut ids = Vec::new();
         for party in Party::all_of(key, meta) {
@@ -108,7 +111,7 @@ impl Erase {
         ids
     }
 
-    /// The id that [`means`](Self::means) looks for, folded; none for a key.
+    /// The folded id that [`means`](Self::means) looks for; `None` for a key.
     pub(super) fn id(&self) -> Option<String> {
         match self {
             Self::Key(_) => None,
@@ -116,7 +119,7 @@ impl Erase {
         }
     }
 
-    /// Whether a session is meant; by a key, none.
+    /// True if a session is meant; always false for a key.
     pub(super) fn means(&self, key: &str, meta: &Meta) -> bool {
         let (whose, person) = match self {
             Self::Key(_) => return false,
@@ -139,7 +142,7 @@ impl Erase {
 }
 
 impl Whose {
-    /// An id, whatever the platform.
+    /// An id on any platform.
     pub fn new(id: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -147,7 +150,7 @@ impl Whose {
         }
     }
 
-    /// On this platform only.
+    /// Restricts the id to this platform.
     #[must_use]
     pub fn on(mut self, channel: impl Into<String>) -> Self {
         self.channel = Some(channel.into());
@@ -167,7 +170,7 @@ impl From<String> for Whose {
     }
 }
 
-/// Whom a session is with.
+/// The person or chat that a session is with.
 #[derive(Debug, PartialEq, Eq)]
 struct Party {
     channel: String,
@@ -177,8 +180,8 @@ struct Party {
 }
 
 impl Party {
-    /// What a session's scope says; if that leaves it open, or there is none, what its
-    /// aliases and its key say.
+    /// The parties named by a session's scope. If the scope leaves them open or is missing, those
+    /// named by its aliases and its key.
     fn all_of(key: &str, meta: &Meta) -> Vec<Self> {
         let scope = meta.text.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
@@ -195,9 +198,9 @@ impl Party {
         let chat = chat.and_then(|chat| chat.split_once(':'));
         let chat = chat.map(|(kind, id)| party(kind, id));
         let sender = scope.values.get("sender").map(|id| party("sender", id));
-        // Told apart by sender alone, it is of all the sender's chats.
+        // A session separated by sender alone covers all the sender's chats.
         let kind = if chat.is_some() { "direct" } else { "sender" };
-        // The aliases of a session that many share are those of whoever wrote last.
+        // The aliases of a session that many share belong to the last writer.
         let is_ones = chat.is_some() || sender.is_some();
         let told = told.filter(|_| is_ones);
         let told = told.filter_map(|name| Self::named(name, &scope.channel));
@@ -207,7 +210,7 @@ impl Party {
         chat.into_iter().chain(sender).chain(told).collect()
     }
 
-    /// Whom a key of older versions names.
+    /// The party that a key of older versions names.
     fn named(key: &str, channel: &str) -> Option<Self> {
         let rest = parse_legacy_agent_session_key(key)?.rest;
         let party = |channel: &str, kind: &str, id: &str| Self {
@@ -227,7 +230,7 @@ impl Party {
         }
     }
 
-    /// A topic is part of its chat. (Elsewhere than on Telegram an id may hold a `/`.)
+    /// A topic is part of its chat. (On platforms other than Telegram an id may hold a `/`.)
     fn is_called(&self, id: &str) -> bool {
         let rest = self.id.strip_prefix(id);
         rest.is_some_and(|rest| {
@@ -236,14 +239,14 @@ impl Party {
     }
 }
 
-/// Whether an alias can be one conversation's: an agent's main one is of all.
+/// True if an alias can belong to one conversation: an agent's main alias belongs to all.
 pub(super) fn is_own(alias: &str) -> bool {
     !session_file::is_main_alias(&fold(alias))
 }
 
 impl Erase {
-    /// Whether what stands under an alias of a session that is meant is meant, too: a group's
-    /// is not, if it is an alias of what one of its members said.
+    /// True if the history under an alias of a meant session is meant, too. A group's is not, if
+    /// the session has only what one of its members said.
     pub(super) fn goes_along(&self, alias: &str, own: &Meta, session: &Meta) -> bool {
         if !is_own(alias) {
             return false;

@@ -60,33 +60,30 @@ use crate::{Durability, StoreOptions};
 ///
 /// # Keys
 ///
-/// A key is any text of 1 to 1,024 bytes without NUL. Verbs first resolve it
-/// the way PicoClaw's session layer does: a key that is an
-/// [alias](Self::upsert_session_meta) of another session means that session. An
-/// alias may be of any length. White space around a key does not count if
-/// resolving finds a session without it, unless one has it in its key.
-/// [`exact_keys`](Self::exact_keys) gives a handle that takes keys literally.
+/// A key is any text of 1 to 1,024 bytes without NUL. Verbs first resolve it as PicoClaw's session
+/// layer does: a key that is an [alias](Self::upsert_session_meta) of another session means that
+/// session. An alias may be of any length. White space around a key is ignored if resolving finds a
+/// session without it, unless a session has it in its key. [`exact_keys`](Self::exact_keys) gives a
+/// handle that takes keys literally.
 ///
-/// What a key means is settled when its reply is first polled or waited for, for
-/// reads and writes alike; for a write, at the moment it is submitted. (One that
-/// is submitted just before its key becomes an alias, and carried out after,
-/// still goes to the key's own session, unless that was
-/// [renamed](Self::rename_session): then it goes along.)
+/// A key is resolved when its reply is first polled or waited for, for reads and writes alike; for
+/// a write, at the moment it is submitted. (A write that is submitted just before its key becomes
+/// an alias, and carried out after, still goes to the key's own session. If that session was
+/// [renamed](Self::rename_session), the write goes along.)
 ///
 /// # Errors all verbs share
 ///
-/// [`Error::InvalidKey`] for a key that is none, [`Error::Closed`] after the
-/// store was closed, [`Error::Poisoned`] (writes only) once a sync or a journal
-/// write failed, [`Error::ReadOnly`] (writes only) on a store opened read-only,
-/// [`Error::StorageFull`] (writes only) while the disk is full: the command then
-/// took no effect. [`Error::Io`] if a session's files cannot be opened or
+/// [`Error::InvalidKey`] for text that is not a key, [`Error::Closed`] after the store was closed,
+/// [`Error::Poisoned`] (writes only) once a sync or a journal write failed, [`Error::ReadOnly`]
+/// (writes only) on a store opened read-only, [`Error::StorageFull`] (writes only) while the disk
+/// is full: the command then took no effect. [`Error::Io`] if a session's files cannot be opened or
 /// read, at its first use or for a verb that looks at its lines.
 ///
 /// # Blocking
 ///
-/// Calling a verb does not block: it encodes what is to be written, and returns
-/// a [`Reply`]. A command waits while its shard's inbox holds 1,024 others: an
-/// awaited reply yields then, [`Reply::wait`] blocks.
+/// Calling a verb does not block: it encodes the data to be written and returns a [`Reply`]. A
+/// command waits while its shard's inbox holds 1,024 others: an awaited reply then yields,
+/// [`Reply::wait`] blocks.
 #[derive(Clone, Debug)]
 pub struct StoreHandle {
     side: Side,
@@ -95,7 +92,7 @@ pub struct StoreHandle {
     limits: Limits,
 }
 
-/// What is behind a handle.
+/// The store behind a handle.
 #[derive(Clone, Debug)]
 pub(crate) enum Side {
     Writer(Arc<Engine>),
@@ -113,9 +110,8 @@ impl StoreHandle {
         }
     }
 
-    /// The same store, with another level of durability for the appends and
-    /// sidecar changes of this handle. Truncations, rewrites and deletions are
-    /// always durable.
+    /// A handle to the same store with another level of durability for its appends and sidecar
+    /// changes. Truncations, rewrites and deletions are always durable.
     ///
     /// ```
     /// # use sessionlog::{Durability, Store};
@@ -135,7 +131,7 @@ impl StoreHandle {
         }
     }
 
-    /// The same store, taking keys literally: no alias is resolved. This is
+    /// A handle to the same store that takes keys literally: no alias is resolved. This is
     /// PicoClaw's store layer, below its session layer.
     #[must_use]
     pub fn exact_keys(&self) -> Self {
@@ -147,7 +143,7 @@ impl StoreHandle {
 }
 
 impl StoreHandle {
-    /// Asks the owner of the session that `key` means when this is submitted.
+    /// Asks the owner of the session that `key` means at the time of submission.
     pub(crate) fn ask<V: Verb>(&self, key: &str, verb: V) -> Reply<V::Output> {
         match self.ready_to_ask(key) {
             Ok((engine, key)) => self.submit(engine, key, verb),
@@ -165,16 +161,16 @@ impl StoreHandle {
     }
 
     /// # Errors
-    /// `ReadOnly`, `InvalidKey`, or why the store takes no commands.
+    /// `ReadOnly`, `InvalidKey`, or the reason why the store takes no commands.
     fn ready_to_ask(&self, key: &str) -> Result<(&Arc<Engine>, Arc<str>)> {
         Ok((self.open_for(key)?, key.into()))
     }
 
-    /// The engine that takes commands for a key. One that no session can have may still be
-    /// the alias of one.
+    /// The engine that takes commands for a key. A key that no session can have may still be the
+    /// alias of a session.
     ///
     /// # Errors
-    /// `ReadOnly`, `InvalidKey`, or why the store takes no commands.
+    /// `ReadOnly`, `InvalidKey`, or the reason why the store takes no commands.
     fn open_for(&self, key: &str) -> Result<&Arc<Engine>> {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
@@ -234,7 +230,7 @@ impl StoreHandle {
     }
 }
 
-/// Runs `work` where it may block.
+/// Runs `work` on a thread where it may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     place: Place,
     work: impl FnOnce() -> Result<T> + Send + 'static,

@@ -6,15 +6,14 @@ use crate::engine::published::{self, PublishedStats};
 use crate::error::Result;
 use crate::ground::storage::DiskStorage;
 
-/// What the store in `dir`, which some process runs, said of itself last: about a second ago
-/// at most if anything happened since, longer while it flushes to a disk that is slow. `None`
-/// if no process writes to `dir`, or if the one that does publishes nothing
-/// ([`StoreOptions::publish_stats`](crate::StoreOptions::publish_stats) is off, or there was
-/// no space or descriptor for its file).
+/// Reads what the store in `dir`, run by some process, last published about itself. That is at most
+/// about a second old if anything happened since, older while the store flushes to a slow disk.
+/// `None` if no process writes to `dir`, or if the process that does publishes nothing
+/// ([`StoreOptions::publish_stats`](crate::StoreOptions::publish_stats) is off, or there was no
+/// space or descriptor for its file).
 ///
-/// Reads `.sessionlog/stats`, takes no lock that a writer needs, and writes nothing: it never
-/// keeps a store from opening. Names no session. Blocks for as long as reading a small file
-/// takes.
+/// Reads `.sessionlog/stats`, takes no lock that a writer needs, and writes nothing: it never keeps
+/// a store from opening. Names no session. Blocks for as long as reading a small file takes.
 ///
 /// ```
 /// use sessionlog::{Store, published_stats};
@@ -32,7 +31,7 @@ use crate::ground::storage::DiskStorage;
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) if the file is there and cannot be read, or is something else;
-/// [`Error::Corrupt`](crate::Error::Corrupt) if it is whole and holds what this version does not read.
+/// [`Error::Corrupt`](crate::Error::Corrupt) if it is whole but this version cannot read it.
 pub fn published_stats(dir: impl AsRef<Path>) -> Result<Option<PublishedStats>> {
     published::read(&DiskStorage::default(), dir.as_ref())
 }

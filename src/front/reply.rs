@@ -1,4 +1,4 @@
-//! The answer to a verb: lazy, awaited or waited for.
+//! The answer to a verb: lazy, to be awaited or waited for.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,32 +14,32 @@ use crate::ground::sync::thread;
 
 /// A verb's answer.
 ///
-/// Lazy: the command is submitted when the reply is first polled or waited for,
-/// as soon as its shard's inbox has room, and never if the reply is dropped
-/// before: that is told to the log, at level `debug`. Once submitted it is carried out, whether or not anyone still waits
-/// for the answer.
+/// Lazy: the command is submitted when the reply is first polled or waited for, as soon as its
+/// shard's inbox has room. If the reply is dropped before that, the command is never submitted, and
+/// the log says so at level `debug`. Once submitted it is carried out, even if no task waits for
+/// the answer any more.
 ///
-/// In async code `.await` it, under any runtime; on a plain thread call
-/// [`wait`](Self::wait). A poll blocks for nothing but locks held for microseconds and,
-/// if the store is idle and the command buffered, one write of at most 64 KiB to the page
-/// cache; it never syncs, unless the store is told that it
-/// [may](crate::StoreOptions::sync_in_poll). Who waits on a thread may sync there. Commands for one session take effect in the order in
-/// which they were submitted, so that who waits for one reply before asking for
-/// the next gets their own order. So does who polls several in turn, as long as the
-/// inbox has room for all that are queued: it holds 1,024 commands and 16 MiB of lines, those
-/// of other sessions of the shard among them, or one that is larger. A reply that finds it full keeps no
-/// place in line; one polled later may be submitted first. What belongs together
-/// in one order beyond that goes into one
-/// [`append_all`](crate::StoreHandle::append_all), or is awaited. Dropped after a
-/// poll, a reply has been submitted unless the inbox was full.
+/// In async code `.await` it, under any runtime; on a plain thread call [`wait`](Self::wait). A
+/// poll blocks only for locks held for microseconds and, if the store is idle and the command
+/// buffered, for one write of at most 64 KiB to the page cache. It never syncs, unless the store is
+/// told that it [may](crate::StoreOptions::sync_in_poll). A thread that waits may sync there.
+///
+/// Commands for one session take effect in the order in which they were submitted. A caller that
+/// waits for each reply before asking for the next gets its own order. So does a caller that polls
+/// several replies in turn, as long as the inbox has room for all that are queued: it holds 1,024
+/// commands and 16 MiB of lines, or one larger command, including those of the shard's other
+/// sessions. A reply that finds the inbox full keeps no place in line; one polled later may be
+/// submitted first. To keep more than that in one order, use one
+/// [`append_all`](crate::StoreHandle::append_all), or await each reply. A reply dropped after a
+/// poll has been submitted, unless the inbox was full.
 #[must_use = "nothing happens until the reply is awaited or waited for"]
 pub struct Reply<T> {
     state: State<T>,
     unasked: Unasked,
 }
 
-/// Whether nobody asked yet. Dropped so, it says to the log that nothing was done: a
-/// forgotten `.await` loses what was to be written.
+/// True until the reply is asked for. If it is dropped before, the log says that nothing was done:
+/// a forgotten `.await` loses the data to be written.
 struct Unasked(bool);
 
 impl Unasked {
@@ -59,7 +59,7 @@ impl Drop for Unasked {
 enum State<T> {
     Known(Option<Result<T>>),
     Command(Submission<T>),
-    /// And what it comes to.
+    /// An append, and the value that it returns.
     Append(Appending, fn() -> T),
     Lookup(Option<Lookup<T>>),
     Running(Pin<Box<dyn Future<Output = Result<T>> + Send>>),
@@ -67,7 +67,7 @@ enum State<T> {
 
 struct Submission<T> {
     command: Option<Command>,
-    /// Whether the command's key is still to be resolved.
+    /// True if the command's key is still to be resolved.
     resolve: bool,
     slot: Slot<Result<T>>,
     engine: Arc<Engine>,
@@ -77,7 +77,7 @@ struct Submission<T> {
 pub(crate) type Lookup<T> =
     Box<dyn FnOnce(Place) -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send>;
 
-/// Where a look-up may block.
+/// The place where a look-up may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// On the thread that asks: it waits anyway.
@@ -87,10 +87,9 @@ pub(crate) enum Place {
 }
 
 impl<T: Send + 'static> Reply<T> {
-    /// Submits the command, if that has not happened yet, and blocks this
-    /// thread until the answer arrives. There is no time limit; a store that is
-    /// closed or poisoned answers everyone. Not for async code, whose thread it
-    /// would block.
+    /// Submits the command, if that has not happened yet, and blocks this thread until the answer
+    /// arrives. There is no time limit; a store that is closed or poisoned answers everyone. Not
+    /// for async code: it would block the executor's thread.
     ///
     /// # Errors
     /// As the verb documents; [`Error::WouldDeadlock`] on a thread that works for a
@@ -108,29 +107,29 @@ impl<T: Send + 'static> Reply<T> {
         }
     }
 
-    /// An answer that is there already.
+    /// A reply with an answer that is there already.
     pub fn ready(result: Result<T>) -> Self {
         Self::known(result)
     }
 
-    /// The answer that `work` comes to, polled where the reply is. For stores of
-    /// one's own behind a [`SessionStore`](crate::backend::SessionStore); a
-    /// future that blocks, blocks who awaits it.
+    /// A reply with the result of `work`, which is polled where the reply is. For custom stores
+    /// behind a [`SessionStore`](crate::backend::SessionStore). If the future blocks, it blocks the
+    /// task that awaits it.
     pub fn from_future(work: impl Future<Output = Result<T>> + Send + 'static) -> Self {
         Self::of(State::Running(Box::pin(work)), true)
     }
 
-    /// What `then` makes of the answer.
+    /// A reply with the result of `then` on the answer.
     pub(crate) fn and_then<U: Send + 'static>(
         mut self,
         then: impl FnOnce(T) -> Result<U> + Send + 'static,
     ) -> Reply<U> {
-        // The other one tells.
+        // The new reply does the logging.
         self.unasked.asked();
         Reply::lookup(move |place| Box::pin(async move { then(self.at(place).await?) }))
     }
 
-    /// The answer, with what blocks done at `place`.
+    /// The answer; blocking work is done at `place`.
     pub(crate) async fn at(mut self, place: Place) -> Result<T> {
         self.unasked.asked();
         match self.state {
@@ -166,7 +165,7 @@ impl<T: Send + 'static> Reply<T> {
         Self::of(State::Command(submission), true)
     }
 
-    /// The same for the session that the key means when it is submitted.
+    /// Makes the command resolve its key when it is submitted.
     pub(crate) fn resolving(mut self) -> Self {
         if let State::Command(submission) = &mut self.state {
             submission.resolve = true;
@@ -189,7 +188,7 @@ impl Reply<()> {
 }
 
 impl<T> Submission<T> {
-    /// Once only: an alias of an alias leads nowhere.
+    /// Resolves the key once only: an alias of an alias leads nowhere.
     fn address(&mut self) {
         if std::mem::take(&mut self.resolve)
             && let Some(command) = &mut self.command

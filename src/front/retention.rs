@@ -1,4 +1,4 @@
-//! Letting sessions go that are too old or too many: which, and what became of them.
+//! Deleting sessions that are too old or too many: the policy, and its outcome.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::front::sessions::{Deletion, SessionInfo, SessionQuery};
 use crate::ground::clock;
 use crate::scope::{build_main_session_key, is_opaque_session_key};
 
-/// Which sessions stay, for [`StoreHandle::retention`](crate::StoreHandle::retention);
-/// without a limit, all.
+/// Selects the sessions that stay, for [`StoreHandle::retention`](crate::StoreHandle::retention).
+/// Without a limit, all stay.
 ///
-/// Sessions whose sidecars do not say when they were updated stay, and so do agents' main
-/// sessions (`agent:main:main`, or its opaque key; an opaque key whose scope names no agent
-/// may be one). Neither is counted. A compaction updates a session, as PicoClaw's does.
+/// Sessions whose sidecars do not say when they were updated stay, and so do agents' main sessions
+/// (`agent:main:main`, or its opaque key; an opaque key whose scope names no agent may be one).
+/// Neither is counted. A compaction updates a session, as PicoClaw's does.
 #[derive(Clone, Debug, Default)]
 #[must_use = "it does nothing until it is given to StoreHandle::retention"]
 pub struct RetentionPolicy {
@@ -27,53 +27,54 @@ pub struct RetentionPolicy {
     deleted: Option<Duration>,
 }
 
-/// Why a session goes.
+/// The reason why a session is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RetentionReason {
-    /// Nothing changed it for too long.
+    /// It was unchanged for too long.
     Age,
     /// Enough others were updated later.
     Count,
-    /// Those that were updated later take all the room there is.
+    /// Sessions updated later take all the allowed bytes.
     Bytes,
     /// It was in the trash for long enough.
     Deleted,
 }
 
-/// A session that goes.
+/// A session to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Expired {
-    /// What is shown of it.
+    /// The session.
     pub session: SessionInfo,
-    /// Why it goes.
+    /// The reason why it is deleted.
     pub reason: RetentionReason,
 }
 
-/// What a policy would do now.
+/// The sessions that a policy would delete now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RetentionPlan {
-    /// The sessions that go, the one updated last first; before them those that were deleted,
-    /// the one deleted last first.
+    /// The sessions to delete, the one updated last first. Before them come those already in the
+    /// trash, the one deleted last first.
     pub expired: Vec<Expired>,
-    /// How many of those the policy is about stay.
+    /// The number of sessions that the policy covers and that stay.
     pub kept: usize,
-    /// The keys of sessions whose files could not be read. They stay.
+    /// The keys of sessions with unreadable files. They stay.
     pub unreadable: Vec<String>,
 }
 
-/// What a policy did.
+/// The outcome of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RetentionReport {
-    /// The sessions that are gone.
+    /// The sessions that were deleted.
     pub deleted: Vec<Expired>,
-    /// The keys of those that were changed meanwhile: they stay, unless somebody else
-    /// deleted them.
+    /// The keys of sessions that were changed meanwhile. They stay, unless another caller deleted
+    /// them.
     pub changed: Vec<String>,
-    /// The keys of those whose files could not be read or written, and stay; a log says why.
+    /// The keys of sessions with files that could not be read or written. They stay; a log says
+    /// why.
     pub unreadable: Vec<String>,
 }
 
@@ -89,21 +90,21 @@ impl RetentionPolicy {
         self
     }
 
-    /// At most so many, those updated last.
+    /// At most this many sessions stay, those updated last.
     pub fn count(mut self, count: usize) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// At most so many bytes of lines, hidden ones included, in those updated last. A
-    /// session that does not fit goes, and so does each that was updated before it.
+    /// At most this many bytes of lines stay, hidden ones included, in the sessions updated last. A
+    /// session that does not fit is deleted, and so is each session updated before it.
     pub fn bytes(mut self, bytes: u64) -> Self {
         self.bytes = Some(bytes);
         self
     }
 
-    /// Only sessions that this looks for are counted, and go. Its order, its limit and
-    /// where its pages begin do not count.
+    /// Counts and deletes only sessions that this query selects. Its order, limit and start of page
+    /// do not count.
     pub fn among(mut self, sessions: SessionQuery) -> Self {
         self.among = sessions;
         self
@@ -115,21 +116,20 @@ impl RetentionPolicy {
         self
     }
 
-    /// Empties the [trash](crate::StoreHandle::delete_session) of sessions that were deleted
-    /// longer ago than this. Default: as long as the store's
-    /// [option](crate::StoreOptions::trash) says; without, or if the store is open read-only,
-    /// they stay. A database has no trash.
+    /// Empties the [trash](crate::StoreHandle::delete_session) of sessions that were deleted longer
+    /// ago than this. Default: the store's [option](crate::StoreOptions::trash); without it, or if
+    /// the store is open read-only, they stay. A database has no trash.
     pub fn deleted(mut self, age: Duration) -> Self {
         self.deleted = Some(age);
         self
     }
 
-    /// How long deleted sessions stay in the trash.
+    /// The time that deleted sessions stay in the trash.
     pub(super) fn trash(&self, default: Option<Duration>) -> Option<Duration> {
         self.deleted.or(default)
     }
 
-    /// Those of the sessions in the trash that were there for longer than that.
+    /// The sessions in the trash that were there for longer than `kept`.
     pub(super) fn judge_deleted(
         sessions: Vec<SessionInfo>,
         kept: Duration,
@@ -147,14 +147,14 @@ impl RetentionPolicy {
         })
     }
 
-    /// The sessions that the policy is about, and perhaps some more.
+    /// The sessions that the policy covers, and perhaps some more.
     pub(super) fn query(&self) -> SessionQuery {
         let mut query = self.among.clone().limit(usize::MAX);
         (query.after, query.deleted) = (None, false);
         query
     }
 
-    /// Which of these sessions go.
+    /// Decides which of these sessions are deleted.
     pub(super) fn judge(&self, sessions: Vec<SessionInfo>, now: OffsetDateTime) -> RetentionPlan {
         let age = self.age.and_then(|age| i64::try_from(age.as_nanos()).ok());
         let oldest = age.map(|age| clock::nanos(now).saturating_sub(age));
@@ -185,7 +185,7 @@ impl RetentionPolicy {
     }
 }
 
-/// Whether it is an agent's main session, or may be: a hash alone does not say whose it is.
+/// True if it is or may be an agent's main session: a hash alone does not name its agent.
 fn is_main(session: &SessionInfo) -> bool {
     let key = session_file::fold(session.key.trim());
     if !is_opaque_session_key(&key) {

@@ -1,4 +1,4 @@
-//! Searching the messages of all sessions: what is looked for, and what is found.
+//! Searching the messages of all sessions: the query and the hits.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use crate::front::sessions::SessionQuery;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::thread;
 
-/// Which messages, for [`StoreHandle::search`](crate::StoreHandle::search).
+/// Selects messages, for [`StoreHandle::search`](crate::StoreHandle::search).
 #[derive(Clone, Debug, Default)]
 #[must_use = "it does nothing until it is given to StoreHandle::search"]
 pub struct SearchQuery {
@@ -35,65 +35,64 @@ impl SearchQuery {
         Self::default()
     }
 
-    /// Those in whose [text](Message::text) this stands, as it is.
+    /// Only messages that contain this in their [text](Message::text), literally.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.pattern.text = text.into();
         self.pattern.is_regex = false;
         self
     }
 
-    /// Those whose [text](Message::text) has a match of this regular expression, in the
-    /// syntax of the [`regex`](https://docs.rs/regex) crate: no time that a search takes
-    /// grows faster than the text. In place of a text.
+    /// Only messages whose [text](Message::text) has a match of this regular expression, in the
+    /// syntax of the [`regex`](https://docs.rs/regex) crate: search time grows no faster than the
+    /// text. Replaces a text.
     pub fn regex(mut self, pattern: impl Into<String>) -> Self {
         self.pattern.text = pattern.into();
         self.pattern.is_regex = true;
         self
     }
 
-    /// Whether upper and lower case are the same; they are not, by default.
+    /// Ignores case if `true`; the default is `false`.
     pub fn ignore_case(mut self, ignores: bool) -> Self {
         self.pattern.ignores_case = ignores;
         self
     }
 
-    /// Those of this role, or of one of several if it is called more than once.
+    /// Only messages of this role, or of any of several if called more than once.
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.pattern.roles.push(role.into());
         self
     }
 
-    /// Those said at that time or later, as [`Message::created_at`] says. One that says
-    /// nothing of it is not found. A [`SystemTime`](std::time::SystemTime) will do.
+    /// Only messages said at that time or later, as [`Message::created_at`] says. Messages without
+    /// a time are not found. A [`SystemTime`](std::time::SystemTime) will do.
     pub fn since(mut self, time: impl Into<OffsetDateTime>) -> Self {
         self.pattern.since = Some(time.into());
         self
     }
 
-    /// Those said before that time.
+    /// Only messages said before that time.
     pub fn until(mut self, time: impl Into<OffsetDateTime>) -> Self {
         self.pattern.until = Some(time.into());
         self
     }
 
-    /// Also searches what is hidden of each session, before the rest: what truncations hid and is
-    /// still in its file, and what compactions dropped, if the store keeps that. It does not, by
-    /// default. See [`StoreOptions::archive`](crate::StoreOptions::archive).
+    /// Also searches the hidden messages of each session, before the rest: those that truncations
+    /// hid and that are still in its file, and those that compactions dropped, if the store
+    /// archives them. Off by default. See [`StoreOptions::archive`](crate::StoreOptions::archive).
     pub fn archived(mut self, with: bool) -> Self {
         self.archived = with;
         self
     }
 
-    /// Whether the names and arguments of tool calls are searched, too; they are not, by
-    /// default. [`SearchHit::found_in`] says where a match is.
+    /// Also searches the names and arguments of tool calls. Off by default. [`SearchHit::found_in`]
+    /// says where a match is.
     pub fn tool_calls(mut self, with: bool) -> Self {
         self.pattern.in_calls = with;
         self
     }
 
-    /// Whether the title and the summary of each session are searched, too, before its
-    /// messages; they are not, by default. They have no role and no time: a query for
-    /// either skips them.
+    /// Also searches the title and the summary of each session, before its messages. Off by
+    /// default. They have no role and no time: a query for either skips them.
     ///
     /// ```
     /// use sessionlog::{FoundIn, SearchQuery, Store};
@@ -116,8 +115,8 @@ impl SearchQuery {
         self
     }
 
-    /// Only in the sessions that this looks for, and in its order. Its limit and where its
-    /// pages begin do not count.
+    /// Only in the sessions that this query selects, and in its order. Its limit and start of page
+    /// do not count.
     pub fn among(mut self, sessions: SessionQuery) -> Self {
         self.sessions = sessions;
         self
@@ -130,27 +129,27 @@ impl SearchQuery {
 pub struct SearchHit {
     /// The session's key.
     pub key: String,
-    /// Where the message stands in it: [`SessionSnapshot::before`](crate::SessionSnapshot::before)
-    /// reads what was said before. That of an archived message, of a summary and of a title
-    /// leads nowhere.
+    /// The message's position: [`SessionSnapshot::before`](crate::SessionSnapshot::before) reads
+    /// what was said before. The position of an archived message, a summary or a title leads
+    /// nowhere.
     pub position: Position,
     /// The month in which it was archived, if it was.
     #[serde(default)]
     pub archived: Option<String>,
-    /// Truncated, and still in the session's file.
+    /// True if it was truncated and is still in the session's file.
     #[serde(default)]
     pub hidden: bool,
-    /// The message; a summary or a title stands in one of the role `system`.
+    /// The message; a summary or a title is given as a message of the role `system`.
     pub message: Message,
-    /// The text that has the match.
+    /// The kind of text that has the match.
     #[serde(default)]
     pub found_in: FoundIn,
-    /// Where in [that text](Self::text) the first match is, in bytes.
+    /// The range of the first match in [that text](Self::text), in bytes.
     pub matched: Range<usize>,
 }
 
 impl SearchHit {
-    /// Of what is found in a session as it is, at a position.
+    /// A hit in a session's current messages, at a position.
     pub(crate) fn of(key: &str, position: Position, found: Match) -> Self {
         Self {
             key: key.to_owned(),
@@ -176,7 +175,7 @@ impl SearchHit {
         }
     }
 
-    /// The first match, and about so many characters of the text before and after it.
+    /// The first match, with about this many characters of the text before and after it.
     #[must_use]
     pub fn excerpt(&self, around: usize) -> String {
         let text = self.text();
@@ -193,9 +192,9 @@ impl SearchHit {
     }
 }
 
-/// The messages that are found, one after the other; see
-/// [`StoreHandle::search`](crate::StoreHandle::search). Dropped, it searches no further than
-/// the sessions at hand, one on each thread.
+/// The messages found, one after the other; see
+/// [`StoreHandle::search`](crate::StoreHandle::search). When dropped, the search goes no further
+/// than the sessions at hand, one on each thread.
 pub struct Search {
     found: VecDeque<Result<SearchHit>>,
     goes_on: GoesOn,
@@ -216,18 +215,18 @@ impl Drop for Search {
     }
 }
 
-/// Hits that are found bit by bit, and who finds those after them.
+/// A source of further hits, found bit by bit.
 pub trait MoreHits: Send {
     /// Looks further.
     fn more(self: Box<Self>) -> Reply<Went>;
 
-    /// Whether nothing is left to look through; if it is not known, it is not over.
+    /// True if nothing is left to search; `false` if that is not known.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// Who goes on, if there is more, and what was found, perhaps nothing yet.
+/// The source of further hits, if there may be more, and the hits found, perhaps none yet.
 pub type Went = (Option<Box<dyn MoreHits>>, Vec<Result<SearchHit>>);
 
 impl MoreHits for Hunt {
@@ -256,7 +255,7 @@ impl Search {
         search
     }
 
-    /// That of a store of one's own.
+    /// The search of a custom store.
     pub(crate) fn over(hits: Result<Box<dyn MoreHits>>) -> Self {
         let mut found = VecDeque::new();
         let goes_on = match hits {
@@ -273,13 +272,13 @@ impl Search {
         }
     }
 
-    /// The next message that is found; `None` after the last. Under any async runtime,
-    /// inside tokio on its blocking pool; dropping the future loses nothing.
+    /// Returns the next hit; `None` after the last. Works under any async runtime, inside tokio on
+    /// its blocking pool; dropping the future loses nothing.
     ///
     /// # Errors
-    /// [`Error::Io`] if the files of a session cannot be read: the next call goes on with
-    /// the next session. [`Error::InvalidPattern`], [`Error::Closed`], and those that come
-    /// from reading the directory, after which there is no more.
+    /// [`Error::Io`] if the files of a session cannot be read: the next call goes on with the next
+    /// session. [`Error::InvalidPattern`], [`Error::Closed`], and errors from reading the
+    /// directory: after these there is no more.
     pub async fn next(&mut self) -> Option<Result<SearchHit>> {
         loop {
             if let Some(found) = self.found.pop_front() {

@@ -20,9 +20,9 @@ use crate::front::window::{Budget, Window};
 
 /// One session: the verbs of a [`StoreHandle`] without the key that they begin with.
 ///
-/// It is made without a look at the store, and creates nothing by itself. Each verb resolves the
-/// key, as the handle's do: an alias is followed to wherever it leads. It remembers the place of
-/// the session that has the key itself, so that appends do not look for it again. Cloning is
+/// Making one does not look at the store and creates nothing. Each verb resolves the key, as the
+/// handle's verbs do: an alias is followed to the session it means. The value remembers the place
+/// of the session that has the key itself, so that appends do not look it up again. Cloning is
 /// cheap.
 ///
 /// ```
@@ -44,7 +44,7 @@ pub struct Session {
     place: Place,
 }
 
-/// Verbs that do what the handle's of the same name does.
+/// Verbs that do the same as the handle's verb of that name.
 macro_rules! verbs {
     ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty;)*) => {
         impl Session {
@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// The key that it was made with.
+    /// The key that this was made with.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key

@@ -1,4 +1,4 @@
-//! Finding sessions: what is looked for, and what is shown of each.
+//! Finding sessions: the query, and the information returned for each.
 
 mod page;
 
@@ -14,7 +14,7 @@ use crate::front::erase::{Erase, Whose};
 use crate::ground::clock;
 use crate::scope::SessionScope;
 
-/// Which sessions, in which order, and how many at a time, for
+/// Selects sessions, their order, and the number on a page, for
 /// [`StoreHandle::sessions`](crate::StoreHandle::sessions).
 #[derive(Clone, Debug)]
 #[must_use = "it does nothing until it is given to StoreHandle::sessions"]
@@ -32,23 +32,24 @@ pub struct SessionQuery {
     pub(super) after: Option<Cursor>,
 }
 
-/// In which order sessions are listed.
+/// The order in which sessions are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionOrder {
-    /// By file name, as [`list_sessions`](crate::StoreHandle::list_sessions) lists them. A
-    /// page reads the files of what it shows.
+    /// By file name, as [`list_sessions`](crate::StoreHandle::list_sessions) lists them. A page
+    /// reads only the files of the sessions it shows.
     #[default]
     Name,
-    /// The one updated last comes first. A page reads the sidecars of all sessions whose keys
-    /// begin with the prefix, but for those that were not used since the open if it is asked
-    /// for no agent, channel, person or chat; of those it knows what
+    /// The session updated last comes first. A page reads the sidecars of all sessions whose keys
+    /// begin with the prefix. If the query names no agent, channel, person or chat, it does not
+    /// read those of sessions not used since the open: for these it knows as much as
     /// [`updated_since`](SessionQuery::updated_since) does.
     Updated,
 }
 
-/// Where the next page of sessions begins. A session that is updated in between may be
-/// shown again, or not at all, if they are [ordered](SessionOrder::Updated) by that.
+/// The place where the next page of sessions begins. If sessions are
+/// [ordered](SessionOrder::Updated) by time of update, a session that is updated between two pages
+/// may be shown again or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Cursor {
     pub(super) stem: String,
@@ -56,8 +57,8 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// One of a store of one's own: after the session that its order calls `name`, which was
-    /// updated so many nanoseconds after 1970.
+    /// A cursor of a custom store: after the session that its order calls `name`, which was updated
+    /// `updated` nanoseconds after 1970.
     #[must_use]
     pub fn new(name: impl Into<String>, updated: i64) -> Self {
         Self {
@@ -66,13 +67,14 @@ impl Cursor {
         }
     }
 
-    /// The name of the last session of the page before.
+    /// The name of the last session of the previous page.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.stem
     }
 
-    /// When that was updated, nanoseconds since 1970; 0 where the order does not ask.
+    /// The time when that session was updated, in nanoseconds since 1970; 0 where the order does
+    /// not ask.
     #[must_use]
     pub fn updated(&self) -> i64 {
         self.updated
@@ -103,35 +105,35 @@ impl SessionQuery {
         }
     }
 
-    /// Those whose keys begin so.
+    /// Only sessions with keys that begin with this.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Those whose scope names this agent.
+    /// Only sessions with this agent in their scope.
     pub fn agent(mut self, agent_id: impl Into<String>) -> Self {
         self.agent = Some(agent_id.into());
         self
     }
 
-    /// Those whose scope names this channel.
+    /// Only sessions with this channel in their scope.
     pub fn channel(mut self, channel: impl Into<String>) -> Self {
         self.channel = Some(channel.into());
         self
     }
 
-    /// Those updated at that time or later, as their sidecars say. A
-    /// [`SystemTime`](std::time::SystemTime) will do. Of sessions that were not used since
-    /// the open the catalog of the last clean close is believed: what another program wrote
-    /// into a sidecar in place since counts after the session's first use.
+    /// Only sessions updated at that time or later, according to their sidecars. A
+    /// [`SystemTime`](std::time::SystemTime) will do. For sessions not used since the open, the
+    /// catalog of the last clean close is used: if another program has written to a sidecar in
+    /// place since, that counts only after the session's first use.
     pub fn updated_since(mut self, time: impl Into<OffsetDateTime>) -> Self {
         self.since = Some(time.into());
         self
     }
 
-    /// Conversations with one person: those that [`Erase::person`] means by themselves. In
-    /// place of a [chat](Self::chat).
+    /// Only conversations with one person: those that [`Erase::person`] means by themselves.
+    /// Replaces a [chat](Self::chat).
     ///
     /// ```
     /// # use sessionlog::{SessionQuery, Store, Whose};
@@ -154,8 +156,8 @@ impl SessionQuery {
         self
     }
 
-    /// Conversations in one chat: those that [`Erase::chat`] means by themselves. In place of
-    /// a [person](Self::person).
+    /// Only conversations in one chat: those that [`Erase::chat`] means by themselves. Replaces a
+    /// [person](Self::person).
     pub fn chat(mut self, id: impl Into<Whose>) -> Self {
         self.party = Some(Erase::chat(id));
         self
@@ -167,40 +169,39 @@ impl SessionQuery {
         self
     }
 
-    /// Those that are pinned.
+    /// Only pinned sessions.
     pub fn pinned(mut self) -> Self {
         self.pinned = true;
         self
     }
 
-    /// Those in the [trash](crate::StoreHandle::delete_session), in place of the others. They are
-    /// looked for by what they were, and listed by name in the order of their deletion. A
-    /// database and a store in memory have none.
+    /// Only sessions in the [trash](crate::StoreHandle::delete_session), in place of the others.
+    /// The query matches their former keys and metadata. By name they are listed in the order of
+    /// their deletion. A database and a store in memory have no trash.
     pub fn deleted(mut self) -> Self {
         self.deleted = true;
         self
     }
 
-    /// In which order.
+    /// Sets the order.
     pub fn order(mut self, order: SessionOrder) -> Self {
         self.order = order;
         self
     }
 
-    /// At most so many on a page; at least one.
+    /// At most this many sessions on a page; at least one.
     pub fn limit(mut self, most: usize) -> Self {
         self.limit = most.max(1);
         self
     }
 
-    /// From where a page [ended](SessionPage::next) on. The query must be the same
-    /// otherwise.
+    /// Starts where a page [ended](SessionPage::next). The rest of the query must be the same.
     pub fn after(mut self, cursor: Cursor) -> Self {
         self.after = Some(cursor);
         self
     }
 
-    /// See [`prefix`](Self::prefix); empty if any will do.
+    /// See [`prefix`](Self::prefix); empty if any prefix will do.
     #[must_use]
     pub fn get_prefix(&self) -> &str {
         &self.prefix
@@ -278,7 +279,7 @@ impl SessionQuery {
         }
     }
 
-    /// Whether a session is with whom it names.
+    /// True if a session is with the person or chat that the query names.
     pub(super) fn is_with(&self, key: &str, scope: Option<&RawValue>, aliases: &[String]) -> bool {
         self.party.as_ref().is_none_or(|who| {
             let mut meta = SessionMeta::empty(key);
@@ -288,7 +289,7 @@ impl SessionQuery {
         })
     }
 
-    /// Whether it asks nothing of sidecars.
+    /// True if the query asks nothing of sidecars.
     pub(super) fn admits_all(&self) -> bool {
         self.since.is_none() && self.asks_nothing_but_time()
     }
@@ -301,12 +302,13 @@ impl SessionQuery {
             && !self.pinned
     }
 
-    /// Whether a session with these labels is looked for, pinned or not.
+    /// True if a session with these labels matches, pinned or not as given.
     pub(super) fn is_tagged(&self, labels: &[String], pinned: bool) -> bool {
         self.labels.iter().all(|label| labels.contains(label)) && (pinned || !self.pinned)
     }
 
-    /// Whether a session is looked for that was updated then, if that alone tells.
+    /// Tells from the time of update whether a session matches, if that alone decides; otherwise
+    /// `None`.
     pub(super) fn admits_at(&self, updated: i64) -> Option<bool> {
         self.asks_nothing_but_time().then(|| self.is_since(updated))
     }
@@ -316,7 +318,8 @@ impl SessionQuery {
         since.is_none_or(|since| updated >= since)
     }
 
-    /// Whether a session is looked for, as far as its sidecar says; a deleted one by what it was.
+    /// True if a session matches, as far as its sidecar tells; a deleted session by its former key
+    /// and metadata.
     pub(super) fn admits(&self, key: &str, meta: &Meta) -> bool {
         if session_file::is_deleted_key(key) != self.deleted {
             return false;
@@ -340,12 +343,12 @@ impl SessionQuery {
     }
 }
 
-/// When a session was updated; long ago if its sidecar says nothing that reads.
+/// The time when a session was updated; long ago if its sidecar has no readable time.
 pub(super) fn updated(meta: &Meta) -> i64 {
     meta.updated_at.nanos().unwrap_or(i64::MIN)
 }
 
-/// What is shown of a session that was found.
+/// The information returned for a session that was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionInfo {
@@ -353,18 +356,19 @@ pub struct SessionInfo {
     pub key: String,
     /// Its summary; empty if it has none.
     pub summary: String,
-    /// The first text that is not hidden, at most 200 characters; shown if there is no title.
+    /// The first text that is not hidden, at most 200 characters; a stand-in where there is no
+    /// title.
     pub first_text: String,
     /// The last text, at most 200 characters.
     pub last_text: String,
     /// Lines that are not hidden, as the sidecar counts them: messages, control records,
     /// and lines that do not decode.
     pub lines: u64,
-    /// All its lines, hidden ones included, bytes.
+    /// The bytes of all its lines, hidden ones included.
     pub bytes: u64,
-    /// When it was made, as its sidecar says.
+    /// The time when it was created, as its sidecar says.
     pub created_at: String,
-    /// When it was changed last, as its sidecar says.
+    /// The time when it was last changed, as its sidecar says.
     pub updated_at: String,
     /// The agent and the channel that its scope names; empty if it has none.
     pub agent: String,
@@ -379,7 +383,7 @@ pub struct SessionInfo {
     /// Its labels.
     #[serde(default)]
     pub labels: Vec<String>,
-    /// Whether it is pinned.
+    /// True if it is pinned.
     #[serde(default)]
     pub pinned: bool,
     /// Its deletion, if it is in the trash.
@@ -387,18 +391,18 @@ pub struct SessionInfo {
     pub deleted: Option<Deletion>,
 }
 
-/// When a session was deleted, and what it was called.
+/// The time when a session was deleted, and its former key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Deletion {
     /// The key that it had.
     pub key: String,
-    /// When it was deleted, in RFC 3339.
+    /// The time when it was deleted, in RFC 3339.
     pub at: String,
 }
 
 impl Deletion {
-    /// When it was deleted, if that reads.
+    /// The time when it was deleted; `None` if the text cannot be parsed.
     #[must_use]
     pub fn time(&self) -> Option<OffsetDateTime> {
         clock::parse(&self.at)
@@ -406,13 +410,13 @@ impl Deletion {
 }
 
 impl SessionInfo {
-    /// When it was made, if that reads.
+    /// The time when it was created; `None` if the text cannot be parsed.
     #[must_use]
     pub fn created(&self) -> Option<OffsetDateTime> {
         clock::parse(&self.created_at)
     }
 
-    /// When it was changed last, if that reads.
+    /// The time when it was last changed; `None` if the text cannot be parsed.
     #[must_use]
     pub fn updated(&self) -> Option<OffsetDateTime> {
         clock::parse(&self.updated_at)

@@ -1,4 +1,4 @@
-//! One moment of a session, for who reads it.
+//! One moment of a session, for readers.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::front::handle::reads::{Found, find_in, find_newest};
 use crate::front::reply::Reply;
 use crate::{Message, SessionMeta};
 
-/// One moment of a session: whatever is read of it, now or later, belongs to the state that
-/// the session had when [`StoreHandle::snapshot`](crate::StoreHandle::snapshot) answered.
+/// One moment of a session: everything read through it, now or later, belongs to the state that the
+/// session had when [`StoreHandle::snapshot`](crate::StoreHandle::snapshot) answered.
 ///
-/// Cheap to clone. It reads nothing before it is asked, and blocks as the verbs of a
-/// [`StoreHandle`](crate::StoreHandle) that read do. It keeps the session's file open, and
-/// one that a compaction or a deletion replaced takes its room on disk until the last
-/// snapshot of it is dropped: do not keep snapshots.
+/// Cheap to clone. It reads nothing before it is asked, and blocks as the reading verbs of a
+/// [`StoreHandle`](crate::StoreHandle) do. It keeps the session's file open: a file that a
+/// compaction or a deletion replaced takes up space on disk until the last snapshot of it is
+/// dropped. Do not keep snapshots for long.
 #[derive(Clone)]
 pub struct SessionSnapshot {
     key: Arc<str>,
@@ -27,7 +27,7 @@ pub struct SessionSnapshot {
     counters: Arc<Counters>,
 }
 
-/// Whose it is, and of when; not what was said.
+/// Shows the key and the version, but no messages.
 impl std::fmt::Debug for SessionSnapshot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SessionSnapshot")
@@ -47,9 +47,8 @@ impl SessionSnapshot {
         }
     }
 
-    /// The session's version. On a store opened read-only it is not the writer's: it only
-    /// tells whether two snapshots of that store are of one state, and a compaction
-    /// changes it.
+    /// The session's version. On a store opened read-only it is not the writer's version: it only
+    /// tells whether two snapshots of that store are of one state, and a compaction changes it.
     #[must_use]
     pub fn version(&self) -> Version {
         self.snapshot.meta.version
@@ -61,7 +60,7 @@ impl SessionSnapshot {
         &self.snapshot.meta.text.summary
     }
 
-    /// The session's sidecar. That of a session that does not exist is empty.
+    /// The session's sidecar; empty if the session does not exist.
     #[must_use]
     pub fn meta(&self) -> SessionMeta {
         self.snapshot.meta.to_sidecar()
@@ -87,7 +86,7 @@ impl SessionSnapshot {
         })
     }
 
-    /// How many messages [`history`](Self::history) returns. Reads all of them.
+    /// The number of messages that [`history`](Self::history) returns. Reads all of them.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -95,15 +94,15 @@ impl SessionSnapshot {
         self.find(|_, _| Found::rest(reader::count))
     }
 
-    /// Where the messages end: what to ask for the newest page before.
+    /// The position where the messages end: [`before`](Self::before) it is the newest page.
     #[must_use]
     pub fn end(&self) -> Position {
         let Snapshot { live, tail_len, .. } = &*self.snapshot;
         live.numbering.position(live.end + *tail_len as u64)
     }
 
-    /// The newest `n` messages before `position`, which may be from an earlier snapshot of
-    /// the session, or a later one. Costs what it returns.
+    /// The newest `n` messages before `position`, which may be from an earlier or later snapshot of
+    /// the session. Costs what it returns.
     ///
     /// ```
     /// # use sessionlog::{Message, Store};
@@ -124,25 +123,26 @@ impl SessionSnapshot {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PositionNotFound`], also for one that was truncated since, and [`Error::Io`].
+    /// [`Error::PositionNotFound`], also for a position that was truncated since, and
+    /// [`Error::Io`].
     pub fn before(&self, position: Position, n: usize) -> Reply<Page> {
         self.at_line(position, move |snapshot, end, counters| {
             pages::before(snapshot, end, n, counters)
         })
     }
 
-    /// Where the lines begin that are not hidden.
+    /// The position of the first line that is not hidden.
     #[must_use]
     pub fn start(&self) -> Position {
         let live = &self.snapshot.live;
         live.numbering.position(live.start)
     }
 
-    /// Where things stand from `from` on, which may be an earlier snapshot's
-    /// [`end`](Self::end): how many messages there are, where every `stride`th of them is,
-    /// and the checkpoints and token counts between them. With it a reader finds the
-    /// `n`th message of a long session through [`before`](Self::before). Reads all lines
-    /// from there on; one at a time is in memory.
+    /// An outline of the session from `from` on, which may be an earlier snapshot's
+    /// [`end`](Self::end): the number of messages, the position of every `stride`th of them, and
+    /// the checkpoints and token counts between them. With it a reader finds the `n`th message of a
+    /// long session through [`before`](Self::before). Reads all lines from there on; one at a time
+    /// is in memory.
     ///
     /// ```
     /// # use sessionlog::{MarkKind, Message, Store};
@@ -163,16 +163,16 @@ impl SessionSnapshot {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PositionNotFound`], also for one that was truncated since, and [`Error::Io`].
+    /// [`Error::PositionNotFound`], also for a position that was truncated since, and
+    /// [`Error::Io`].
     pub fn outline(&self, from: Position, stride: usize) -> Reply<Outline> {
         self.at_line(from, move |snapshot, start, _| {
             outline::outline(snapshot, start, stride)
         })
     }
 
-    /// The first `most` bytes of the line at `position`, whether it decodes or not: what a
-    /// damaged one is, for a person who looks at it. Reads the line, and keeps `most` of it in
-    /// memory.
+    /// The first `most` bytes of the line at `position`, whether it decodes or not, so that a
+    /// person can look at a damaged line. Reads the line, and keeps `most` of it in memory.
     ///
     /// ```
     /// # use sessionlog::Store;
@@ -200,7 +200,7 @@ impl SessionSnapshot {
         line.and_then(move |line| line.ok_or_else(|| Error::no_position(&key)))
     }
 
-    /// Reads from a position of the session, if there is a line.
+    /// Reads from a position of the session, if a line begins there.
     fn at_line<T: Send + 'static>(
         &self,
         position: Position,

@@ -21,22 +21,23 @@ use crate::{BackupReport, StoreHandle, StoreOptions};
 
 /// An open directory of sessions, owned by this process until closed.
 ///
-/// A gateway opens one, hands clones of its [`handle`](Self::handle) to
-/// whoever reads or writes, and closes it at the end. Dropping it closes it too,
-/// and blocks as long, but then nobody learns of an error.
+/// A gateway opens one store, hands clones of its [`handle`](Self::handle) to all code that reads
+/// or writes, and closes the store at the end. Dropping the store closes it too and blocks for as
+/// long, but then nobody learns of an error.
 ///
-/// If the directory is moved meanwhile the store goes on in it; if it is removed, writes fail
-/// as soon as a file is to be made, and a store that is then opened in its place is another one.
+/// If the directory is moved meanwhile, the store goes on in it. If the directory is removed,
+/// writes fail as soon as a file has to be created, and a store opened in its place is another
+/// store.
 ///
-/// It runs three threads per four cores for its sessions (1 to 8), one for the
-/// journal, one that flushes, and three for background work.
+/// The store runs three threads per four cores for its sessions (1 to 8), one for the journal, one
+/// that flushes, and three for background work.
 pub struct Store {
     handle: StoreHandle,
     report: RecoveryReport,
     running: Option<Running>,
 }
 
-/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+/// Shows nothing of the sessions: the output ends up in logs, and reading them would take time.
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Store")
@@ -45,23 +46,21 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// What ends with the store.
+/// The parts that end with the store.
 #[derive(Debug)]
 struct Running {
     engine: Arc<Engine>,
     threads: Threads,
-    /// Dropped last: only when nothing writes any more may another writer come.
+    /// Dropped last: another writer may open the directory only when nothing writes any more.
     lock: Box<dyn LockGuard>,
 }
 
 impl Store {
     /// Opens a directory with the default options, creating it if needed.
     ///
-    /// A directory written by PicoClaw opens as it is. After a crash this
-    /// recovers everything acknowledged; see
-    /// [`recovery_report`](Self::recovery_report). Blocks for as long as that
-    /// takes: it reads one sidecar per session, and what the journal holds,
-    /// which is in memory meanwhile.
+    /// A directory written by PicoClaw opens as it is. After a crash, opening recovers everything
+    /// acknowledged; see [`recovery_report`](Self::recovery_report). Blocks for as long as that
+    /// takes: it reads one sidecar per session and the journal, which is in memory meanwhile.
     ///
     /// # Errors
     /// [`Error::Locked`] while another process, or another store in this one,
@@ -131,18 +130,17 @@ impl Store {
         })
     }
 
-    /// Opens a directory for reading, beside a writer or without one. Nothing
-    /// is written, no lock is taken, and no other process's lock keeps it from
-    /// opening.
+    /// Opens a directory for reading, with or without a writer beside it. Writes nothing and takes
+    /// no lock; no other process's lock keeps it from opening.
     ///
-    /// Beside a running writer it shows what that writer committed, moments
-    /// later at most. After a crash it shows the recovered state, though nothing
-    /// is recovered yet. Writes fail with [`Error::ReadOnly`].
+    /// Beside a running writer it shows what that writer committed, moments later at most. After a
+    /// crash it shows the recovered state, though nothing is recovered yet. Writes fail with
+    /// [`Error::ReadOnly`].
     ///
-    /// Opening it reads the whole journal. A read then reads what was added to it since the
-    /// last one, and the files of its session; a listing, a resolution and a read of a key that
-    /// is unknown look at the sidecars, too. What the journal has of sessions, from the last
-    /// checkpoint on, is in memory.
+    /// Opening reads the whole journal. A read then reads what was added to the journal since the
+    /// last read, and the files of its session. A listing, a resolution, and a read of an unknown
+    /// key also look at the sidecars. What the journal says of sessions since the last checkpoint
+    /// is in memory.
     ///
     /// # Errors
     /// [`Error::Io`] if the directory does not exist or cannot be read,
@@ -158,13 +156,12 @@ impl Store {
         })
     }
 
-    /// Reads everything in a directory and says what is wrong with it: per
-    /// session and per journal segment, and what opening would do. Writes
-    /// nothing, takes no lock, and works beside a running writer and on a
-    /// directory that nobody ever opened.
+    /// Reads everything in a directory and reports what is wrong with it, per session and per
+    /// journal segment, and what opening it would do. Writes nothing and takes no lock. Works
+    /// beside a running writer, and on a directory that no store ever opened.
     ///
-    /// Blocks for as long as reading every file takes. Holds one line of a
-    /// session at a time in memory, and what the journal holds.
+    /// Blocks for as long as reading every file takes. Holds one line of a session at a time in
+    /// memory, and what the journal holds.
     ///
     /// ```
     /// use sessionlog::Store;
@@ -202,24 +199,22 @@ impl Store {
 
     /// Makes a directory sound, as its only writer, and closes it again.
     ///
-    /// What is to be changed is first copied to
-    /// `.sessionlog/backups/repair-N/`. Then, in this order:
+    /// Everything to be changed is first copied to `.sessionlog/backups/repair-N/`. Then, in this
+    /// order:
     ///
     /// * a missing or damaged identity is taken from the journal;
-    /// * the journal is carried out, as opening does. If opening refuses it,
-    ///   whatever reads of it is carried out, also after damage. What does not
-    ///   read is lost, and that needs
-    ///   [`allow_data_loss`](RepairOptions::allow_data_loss); without it nothing
-    ///   after this point is done either;
-    /// * lines that are no records move to `.sessionlog/quarantine/`; records that
-    ///   ran together are split;
-    /// * damaged sidecars are rebuilt, and missing ones made if the file name tells
-    ///   the key; counts are set right.
+    /// * the journal is replayed, as opening does. If opening refuses it, all of it that can be
+    ///   read is replayed, also after damage. The unreadable part is lost, and that needs
+    ///   [`allow_data_loss`](RepairOptions::allow_data_loss); without it, nothing after this point
+    ///   is done either;
+    /// * lines that are no records move to `.sessionlog/quarantine/`; records that ran together are
+    ///   split;
+    /// * damaged sidecars are rebuilt, and missing ones made if the file name tells the key; counts
+    ///   are set right.
     ///
-    /// A crash at any point leaves something that can be repaired again.
-    /// Repairing a sound directory changes nothing, except that a journal that
-    /// an unclean end left is carried out. Blocks meanwhile, and holds one
-    /// session in memory at a time.
+    /// A crash at any point leaves a directory that can be repaired again. Repairing a sound
+    /// directory changes nothing, except that a journal left by an unclean end is replayed. Blocks
+    /// meanwhile, and holds one session in memory at a time.
     ///
     /// ```
     /// use sessionlog::{RepairOptions, Store};
@@ -241,9 +236,9 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Locked`] while another writes to the directory;
-    /// [`Error::StorageFull`] if there is no space for copies; [`Error::Io`]
-    /// as the operating system reports them. Repair again when that is mended.
+    /// [`Error::Locked`] while another process or store writes to the directory;
+    /// [`Error::StorageFull`] if there is no space for copies; [`Error::Io`] as the operating
+    /// system reports it. Remove the cause, then repair again.
     pub fn repair(dir: impl AsRef<Path>, options: RepairOptions) -> Result<RepairReport> {
         let dir = absolute(dir.as_ref())?;
         let storage: Arc<dyn Storage> = Arc::new(DiskStorage::default());
@@ -256,8 +251,8 @@ impl Store {
         self.handle.clone()
     }
 
-    /// What opening the directory found and mended, or, opened read-only, what
-    /// the first look at it found.
+    /// The report of what opening the directory found and mended. For a store opened read-only:
+    /// what the first look at the directory found.
     #[must_use]
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.report
@@ -271,22 +266,21 @@ impl Store {
     /// Handles that outlive the store get [`Error::Closed`], for reads too.
     ///
     /// # Errors
-    /// [`Error::WouldDeadlock`] on a thread that works for a store, as in a waker: it
-    /// closes on a thread of its own then. [`Error::Poisoned`] if the store had stopped
-    /// writing, and any error of the last flush. The store is closed all the same, and nothing
-    /// acknowledged is lost: the journal stays, and the next open recovers from
-    /// it.
+    /// [`Error::WouldDeadlock`] on a thread that works for a store, as in a waker: the store then
+    /// closes on a thread of its own. [`Error::Poisoned`] if the store had stopped writing, and any
+    /// error of the last flush. The store is closed all the same, and nothing acknowledged is lost:
+    /// the journal stays, and the next open recovers from it.
     pub fn close(mut self) -> Result<()> {
         self.shut().map(drop)
     }
 
-    /// As [`close`](Self::close), but the lock is the caller's now; a store
-    /// opened read-only has none.
+    /// As [`close`](Self::close), but the lock passes to the caller. A store opened read-only has
+    /// none.
     pub(crate) fn close_but_keep_lock(mut self) -> Result<Option<Box<dyn LockGuard>>> {
         self.shut()
     }
 
-    /// If it fails, the lock is given back.
+    /// Closes the store and returns its lock. If that fails, the lock is released.
     fn shut(&mut self) -> Result<Option<Box<dyn LockGuard>>> {
         let Some(running) = self.running.take() else {
             self.handle.close_reader();
@@ -316,11 +310,11 @@ impl Running {
         result.map(|()| self.lock)
     }
 
-    /// Ends on a thread of its own: one of the store's cannot wait for itself.
+    /// Ends on a thread of its own: a thread of the store cannot wait for itself.
     fn end_elsewhere(self) {
         self.engine.refuse_calls();
-        // Without a thread to end on nothing ends, and nothing may be dropped:
-        // the lock must outlive what writes.
+        // Without a thread to end on, nothing ends and nothing may be dropped: the lock must
+        // outlive all threads that write.
         let running = ManuallyDrop::new(self);
         let ending = thread::spawn("sessionlog-close", move || {
             if let Err(error) = ManuallyDrop::into_inner(running).end() {

@@ -1,4 +1,4 @@
-//! What is to change in one commit, and what came of it.
+//! A change of one session in one commit, and its outcome.
 
 use crate::Message;
 use crate::disk::session_file::TagChange;
@@ -7,29 +7,29 @@ use crate::engine::shard::verbs::update::Updated;
 use crate::error::Version;
 use crate::front::context::Messages;
 
-/// What an [`Update`] says, for stores of one's own.
+/// The contents of an [`Update`], for custom stores.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct UpdateParts {
     /// The version that the session must be at.
     pub expect: Option<Version>,
-    /// What is appended.
+    /// The messages to append.
     pub messages: Vec<Message>,
-    /// What replaces the summary.
+    /// The new summary.
     pub summary: Option<String>,
-    /// How much stays of what was there before.
+    /// The part of the earlier messages that stays.
     pub keep: Option<Keep>,
-    /// How many tokens the conversation has.
+    /// The number of tokens of the conversation.
     pub tokens: Option<i64>,
-    /// What replaces the title; an empty one takes it away.
+    /// The new title; an empty one removes it.
     pub title: Option<String>,
-    /// What replaces the labels.
+    /// The new labels.
     pub labels: Option<Vec<String>>,
-    /// Whether the session is pinned from then on.
+    /// True to pin the session, false to unpin it.
     pub pinned: Option<bool>,
     /// A position of the history that the session must still have.
     pub after: Option<Position>,
-    /// Whether the messages take the place of all that was there before, whatever `keep` says.
+    /// True if the messages replace everything that was there before, whatever `keep` says.
     pub replaces: bool,
 }
 
@@ -49,29 +49,29 @@ pub struct Update {
 }
 
 impl Update {
-    /// One that changes nothing.
+    /// An update that changes nothing.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only if the session is at this version, as
-    /// [`SessionSnapshot::version`](crate::SessionSnapshot::version) or an earlier update
-    /// told it. [`Version::ABSENT`] expects that there is none.
+    /// Applies only if the session is at this version, as returned by
+    /// [`SessionSnapshot::version`](crate::SessionSnapshot::version) or an earlier update.
+    /// [`Version::ABSENT`] expects that there is no session.
     pub fn expect(mut self, version: Version) -> Self {
         self.expect = Some(version);
         self
     }
 
-    /// Only if the session still has the history that this position is of, whatever was
-    /// appended or truncated since: not if it was deleted, cleared or replaced.
+    /// Applies only if the session still has the history that this position is of. Appends and
+    /// truncations since do not matter; a deletion, clear or replacement does.
     pub fn after(mut self, position: Position) -> Self {
         self.after = Some(position);
         self
     }
 
-    /// Puts messages in the place of the whole history, as
-    /// [`set_history`](crate::StoreHandle::set_history): what this update appends comes after
-    /// them, and nothing is left to be [kept](Self::keep).
+    /// Replaces the whole history with these messages, as
+    /// [`set_history`](crate::StoreHandle::set_history) does. Messages that this update appends
+    /// come after them, and there is nothing left to [keep](Self::keep).
     pub fn replace(mut self, messages: impl Into<Messages>) -> Self {
         let appended = std::mem::replace(&mut self.messages, messages.into());
         self.replaces = true;
@@ -91,43 +91,42 @@ impl Update {
         self
     }
 
-    /// Hides messages that were there before: those that this update appends stay in any
-    /// case.
+    /// Hides messages that were there before. Those that this update appends always stay.
     pub fn keep(mut self, keep: Keep) -> Self {
         self.keep = Some(keep);
         self
     }
 
-    /// Records how many tokens the conversation has, with what this update appends: as
-    /// [`Context::update_token_count`](crate::Context::update_token_count), a control
-    /// record.
+    /// Records the number of tokens of the conversation, including what this update appends. Writes
+    /// a control record, as [`Context::update_token_count`](crate::Context::update_token_count)
+    /// does.
     pub fn tokens(mut self, count: i64) -> Self {
         self.tokens = Some(count);
         self
     }
 
-    /// Replaces the title; an empty one takes it away. White space around it is left out.
+    /// Replaces the title; an empty one removes it. White space around it is trimmed.
     pub fn title(mut self, title: impl AsRef<str>) -> Self {
         self.tags.title = Some(title.as_ref().trim().to_owned());
         self
     }
 
-    /// Replaces the labels: none takes them away. White space around each is left out, and
-    /// what is blank or stands there already.
+    /// Replaces the labels; an empty list removes them. White space around each is trimmed; blank
+    /// and repeated labels are left out.
     pub fn labels<L: Into<String>>(mut self, labels: impl IntoIterator<Item = L>) -> Self {
         let labels = labels.into_iter().map(Into::into);
         self.tags.labels = Some(TagChange::labels(labels));
         self
     }
 
-    /// Pins the session, or unpins it: [`SessionQuery::pinned`](crate::SessionQuery::pinned)
-    /// finds those that are.
+    /// Pins or unpins the session: [`SessionQuery::pinned`](crate::SessionQuery::pinned) finds
+    /// pinned ones.
     pub fn pinned(mut self, pinned: bool) -> Self {
         self.tags.pinned = Some(pinned);
         self
     }
 
-    /// What it says.
+    /// The contents of the update.
     #[must_use]
     pub fn into_parts(self) -> UpdateParts {
         UpdateParts {
@@ -145,13 +144,13 @@ impl Update {
     }
 }
 
-/// What came of [`StoreHandle::append_once`](crate::StoreHandle::append_once), and the
-/// version that the session is at.
+/// The outcome of [`StoreHandle::append_once`](crate::StoreHandle::append_once), and the version
+/// that the session is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Appended {
     /// The messages are appended.
     New(Version),
-    /// They were before, and are not again.
+    /// The messages had been appended before, and are not appended again.
     Duplicate(Version),
 }
 

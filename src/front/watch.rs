@@ -7,33 +7,32 @@ use crate::error::{Error, Result};
 use crate::ground::sync::thread;
 use crate::ground::sync::watch::WatchReceiver;
 
-/// Where a session stands: equal values mean that its lines are the same.
+/// The state of a session: equal values mean that its lines are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionState {
-    /// Goes up whenever lines may have gone or moved: with a revert, a clear, a
-    /// restored backup, a replaced history, a compaction, a deletion. While it
-    /// stays, lines are only added, or hidden from the start. Counted from 0
-    /// anew each time the store is opened.
+    /// Goes up whenever lines may have gone or moved: with a revert, a clear, a restored backup, a
+    /// replaced history, a compaction, a deletion. While it stays the same, lines are only added,
+    /// or hidden from the start. Counted from 0 anew each time the store is opened.
     pub generation: u64,
     /// Lines of the session's file, hidden ones and control records included.
     pub lines: u64,
-    /// How many of them are hidden, from the start.
+    /// The number of lines that are hidden, counted from the start.
     pub skip: u64,
 }
 
 /// Learns of the changes to one session; see
 /// [`StoreHandle::subscribe`](crate::StoreHandle::subscribe).
 ///
-/// The latest state wins: of changes that come faster than somebody looks, only
-/// the last is seen. A clone has seen what this one has.
+/// The latest state wins: if changes come faster than they are looked at, only the last is seen. A
+/// clone has seen what this one has.
 #[derive(Clone, Debug)]
 pub struct Watch {
     states: WatchReceiver<Standing>,
     end: End,
 }
 
-/// Why nothing changes any more.
+/// The reason why nothing changes any more.
 #[derive(Clone)]
 struct End(Arc<dyn Fn() -> Error + Send + Sync>);
 
@@ -44,7 +43,7 @@ impl std::fmt::Debug for End {
 }
 
 impl Watch {
-    /// One that ends with what `why` says.
+    /// A watch that ends with the error that `why` returns.
     pub(crate) fn until(
         states: WatchReceiver<Standing>,
         why: impl Fn() -> Error + Send + Sync + 'static,
@@ -53,13 +52,13 @@ impl Watch {
         Self { states, end }
     }
 
-    /// The session as it stands, from now on seen.
+    /// Returns the session's state, which counts as seen from now on.
     pub fn latest(&mut self) -> SessionState {
         self.states.latest().into()
     }
 
-    /// Waits for a state not seen yet. Under any async runtime; dropping the
-    /// future loses nothing.
+    /// Waits for a state not seen yet. Works under any async runtime; dropping the future loses
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::Closed`](crate::Error::Closed) once the store is closed,

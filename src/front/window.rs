@@ -1,4 +1,4 @@
-//! The part of a conversation that a model is given.
+//! The part of a conversation that fits a model's limits.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::engine::stats::Counters;
 use crate::engine::window::{self, Cost, Newest, Tokens};
 use crate::error::{Error, Result, Version};
 
-/// What a model may be given, for [`StoreHandle::window`](crate::StoreHandle::window). What
-/// is not limited is not.
+/// The limits of what a model may be given, for
+/// [`StoreHandle::window`](crate::StoreHandle::window). By default nothing is limited.
 #[derive(Clone)]
 #[must_use = "it does nothing until it is given to StoreHandle::window"]
 pub struct Budget {
@@ -57,38 +57,37 @@ impl Budget {
         }
     }
 
-    /// At most so many messages.
+    /// At most this many messages.
     pub fn messages(mut self, most: usize) -> Self {
         self.limit.messages = most;
         self
     }
 
-    /// At most so many bytes: of the lines as they stand in the file, and of the text of
-    /// summary and system prompt.
+    /// At most this many bytes: of the lines as they stand in the file, and of the text of summary
+    /// and system prompt.
     pub fn bytes(mut self, most: usize) -> Self {
         self.limit.bytes = most;
         self
     }
 
-    /// At most so many tokens, as [`counter`](Self::counter) counts them, summary and
-    /// system prompt among them.
+    /// At most this many tokens, as [`counter`](Self::counter) counts them, including summary and
+    /// system prompt.
     pub fn tokens(mut self, most: usize) -> Self {
         self.limit.tokens = most;
         self
     }
 
-    /// How the tokens of a whole message are counted, pictures, calls and all. Summary and
-    /// system prompt are counted as messages of the role `system`. Called once or more for
-    /// each message looked at, on the thread that reads. Default: see
-    /// [`part_counter`](Self::part_counter).
+    /// Counts the tokens of a whole message, including pictures and calls. Summary and system
+    /// prompt are counted as messages of the role `system`. Called once or more for each message
+    /// looked at, on the thread that reads. Default: see [`part_counter`](Self::part_counter).
     pub fn counter(mut self, count: impl Fn(&Message) -> usize + Send + Sync + 'static) -> Self {
         self.counter = Counter::Messages(Arc::new(count));
         self
     }
 
-    /// How the tokens of each [part](Message::parts) of a message are counted; to these come
-    /// four for each message. Called as [`counter`](Self::counter) is, and in its place.
-    /// Default: [`Part::tokens`], where the prices stand.
+    /// Counts the tokens of each [part](Message::parts) of a message; four are added for each
+    /// message. Called as [`counter`](Self::counter) is, and in its place. Default:
+    /// [`Part::tokens`], which documents the prices.
     ///
     /// ```
     /// use sessionlog::{Budget, PartKind};
@@ -108,7 +107,7 @@ impl Budget {
         self
     }
 
-    /// What becomes of tool calls and results without their other half. Default:
+    /// Decides what happens to tool calls and results without their other half. Default:
     /// [`Unpaired::Drop`].
     pub fn unpaired(mut self, unpaired: Unpaired) -> Self {
         self.unpaired = unpaired;
@@ -131,11 +130,11 @@ fn default_price(part: &Part<'_>) -> usize {
     part.tokens()
 }
 
-/// Tokens of a message besides its parts.
+/// Tokens of a message in addition to its parts.
 const MESSAGE: usize = 4;
 
 impl Budget {
-    /// Tokens of a message, by what takes them.
+    /// Tokens of a message, by kind.
     fn tokens_of(&self, message: &Message) -> Tokens {
         let mut tokens = Tokens::default();
         let price = match &self.counter {
@@ -166,34 +165,35 @@ impl Budget {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Window {
-    /// The messages, oldest first: whole turns, of which each begins with a user's message,
-    /// but perhaps the first of the session; unless [`is_partial`](Self::is_partial).
+    /// The messages, oldest first. They are whole turns, each of which begins with a user's
+    /// message, except perhaps the first of the session. For exceptions see
+    /// [`is_partial`](Self::is_partial).
     pub messages: Vec<Message>,
-    /// How many visible messages of the session are not among them: older ones, and tool
-    /// calls and results without their other half.
+    /// The number of visible messages of the session that are left out: older ones, and tool calls
+    /// and results without their other half.
     pub omitted: usize,
-    /// Whether the newest turn alone is over the budget, beside summary and system prompt: the
-    /// window begins within it, or has no message at all. Do not truncate there: what the user
-    /// asked would go.
+    /// True if the newest turn alone, with summary and system prompt, is over the budget: the
+    /// window begins within it, or has no message at all. Do not truncate there: the user's
+    /// question would be lost.
     pub is_partial: bool,
     /// The session's summary; empty if it has none. It is not among the messages.
     pub summary: String,
     /// The last system prompt of the conversation. It is not among the messages.
     pub system_prompt: Option<String>,
-    /// The tokens that all of it is estimated to take.
+    /// The estimated tokens of the whole window.
     pub tokens: usize,
-    /// The same by what takes them; summary and system prompt are `text`.
+    /// The same by kind; summary and system prompt count as `text`.
     pub took: Tokens,
-    /// Where the window begins, with its first message or one before that was left out
-    /// without its other half; the end of the session if it has none.
-    /// [`SessionSnapshot::before`](crate::SessionSnapshot::before) it are the messages that
-    /// the window leaves out, to be summarised; [`Keep::From`](crate::Keep::From) this position truncates what is older.
+    /// The position where the window begins: its first message, or one before that was left out for
+    /// lack of its other half; the end of the session if the window has no message. The messages
+    /// [before](crate::SessionSnapshot::before) it are those that the window leaves out, to be
+    /// summarised; [`Keep::From`](crate::Keep::From) this position truncates them.
     pub start: Position,
-    /// Of which version of the session it is.
+    /// The version of the session that the window is of.
     pub version: Version,
 }
 
-/// What of `looked` fits.
+/// The part of `looked` that fits the budget.
 ///
 /// # Errors
 /// `ToolCallUnpaired`, and if the file cannot be read.
@@ -221,21 +221,21 @@ pub(crate) fn window(
     budget.pair(key, besides, newest, start)
 }
 
-/// What a [`Window`] has besides its messages, for stores of one's own.
+/// The contents of a [`Window`] besides its messages, for custom stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Besides {
     /// The session's summary; empty if it has none.
     pub summary: String,
     /// The last system prompt of the conversation.
     pub system_prompt: Option<String>,
-    /// Of which version of the session it is.
+    /// The version of the session.
     pub version: Version,
 }
 
 impl Window {
-    /// The window of a session of a store of one's own: of its visible messages, the newest
-    /// first, each with where it stands and the bytes of its line. `end` is where the
-    /// messages end. Looks at all of them, to count what is left out.
+    /// The window of a session in a custom store. `newest_first` yields its visible messages, each
+    /// with its position and the bytes of its line. `end` is where the messages end. Looks at all
+    /// of them, to count those left out.
     ///
     /// ```
     /// use sessionlog::{Besides, Budget, Message, Position, Window};
@@ -285,7 +285,7 @@ impl Budget {
         }
     }
 
-    /// The window, with what lacks its other half treated as asked for.
+    /// The window, with unpaired calls and results treated as the budget says.
     fn pair<P>(
         &self,
         key: &str,

@@ -9,7 +9,7 @@ use time::format_description::well_known::Rfc3339;
 
 pub(crate) use stamp::{Stamp, StampText};
 
-/// Where the engine reads the time.
+/// The source of time for the engine.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// The wall clock, for `created_at` and `updated_at`.
     fn now(&self) -> OffsetDateTime;
@@ -35,8 +35,8 @@ impl Default for SystemClock {
 }
 
 impl Clock for SystemClock {
-    /// Never one whose last digit is zero: it would be left out, and what was written
-    /// with the time could not be written over in place.
+    /// Never ends in the digit zero: that digit would be left out, and data written with the time
+    /// could not be overwritten in place.
     fn now(&self) -> OffsetDateTime {
         let now = OffsetDateTime::now_utc();
         if now.nanosecond().is_multiple_of(10) {
@@ -58,19 +58,19 @@ pub fn rfc3339(when: OffsetDateTime) -> String {
     StampText::of(when).to_string()
 }
 
-/// A time in RFC 3339, if it was ever set.
+/// Parses a time in RFC 3339; `None` if it was never set.
 pub(crate) fn parse(text: &str) -> Option<OffsetDateTime> {
     let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     Some(time).filter(|_| text != ZERO_TIME)
 }
 
-/// The time in nanoseconds since 1970, as far as they go: from 1677 to 2262.
+/// The time in nanoseconds since 1970, limited to the range from 1677 to 2262.
 pub(crate) fn nanos(time: OffsetDateTime) -> i64 {
     let nanos = time.unix_timestamp_nanos();
     i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// The same of a time in RFC 3339, if it was ever set, and reads.
+/// The same for a text in RFC 3339; `None` if it was never set or cannot be parsed.
 pub(crate) fn parse_nanos(text: &str) -> Option<i64> {
     parse(text).map(nanos)
 }

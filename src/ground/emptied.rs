@@ -1,25 +1,25 @@
-//! Emptied buffers, for lines that are encoded next on the same thread.
+//! Emptied buffers, for the next lines that are encoded on the same thread.
 
 use std::cell::RefCell;
 
-/// How many a thread keeps, for as long as it lives.
+/// The number of buffers that a thread keeps, for as long as it lives.
 const KEPT: usize = 32;
 
-/// Larger buffers are not kept, bytes: one line must not hold on to the room of a thousand.
+/// Larger buffers are not kept, in bytes: one line must not keep the room of a thousand.
 const LARGEST: usize = 2 << 10;
 
 thread_local! {
     static OWN: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty buffer, with the room of one that was given back if there is one.
+/// An empty buffer, with the memory of a returned one if there is one.
 pub(crate) fn buffer() -> Vec<u8> {
     // A thread whose locals are gone is ending.
     let own = OWN.try_with(|own| own.borrow_mut().pop());
     own.ok().flatten().unwrap_or_default()
 }
 
-/// Keeps the room of a buffer for the next.
+/// Keeps the memory of a buffer for the next one.
 pub(crate) fn give_back(mut buffer: Vec<u8>) {
     if buffer.capacity() == 0 || buffer.capacity() > LARGEST {
         return;

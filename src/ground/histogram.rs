@@ -1,4 +1,4 @@
-//! How often what size was met.
+//! Counts by size.
 
 mod recorder;
 
@@ -8,12 +8,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How often what size was met: a latency in nanoseconds, or a number of bytes or records.
+/// Counts by size: of latencies in nanoseconds, or of numbers of bytes or records.
 ///
-/// Sizes are counted in buckets, four for every power of two; those below 8 have one each.
-/// So a quantile is at most an eighth above or below a size that was met, and
-/// [`max`](Self::max) and [`mean`](Self::mean) are exact. What `serde` writes holds the
-/// buckets that are not empty, by the least size of each.
+/// Sizes are counted in buckets, four for every power of two; sizes below 8 have one each. So a
+/// quantile is at most an eighth above or below a recorded size, and [`max`](Self::max) and
+/// [`mean`](Self::mean) are exact. `serde` writes the buckets that are not empty, by the least size
+/// of each.
 ///
 /// ```
 /// # use sessionlog::{Store, StoreStats};
@@ -33,44 +33,44 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, from = "Written", into = "Written")]
 pub struct Histogram {
-    /// Which buckets are not empty, in order, and how much each holds.
+    /// The buckets that are not empty, in order, each with its count.
     buckets: Vec<(usize, u64)>,
     sum: u64,
     max: u64,
 }
 
-/// What is written of one.
+/// The serialised form.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Written {
     sum: u64,
     max: u64,
-    /// The least size of each bucket, and how much it holds.
+    /// The least size of each bucket, and its count.
     buckets: Vec<(u64, u64)>,
 }
 
 impl Histogram {
-    /// How many sizes were met.
+    /// The number of recorded sizes.
     #[must_use]
     pub fn count(&self) -> u64 {
         let counts = self.buckets.iter().map(|(_, count)| count);
         counts.fold(0, |all, count| all.saturating_add(*count))
     }
 
-    /// All of them together. Wraps after 2⁶⁴: nanoseconds do after five centuries.
+    /// The sum of all sizes. Wraps after 2⁶⁴: nanoseconds do after five centuries.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.sum
     }
 
-    /// The largest; 0 if none was met. Of a [difference](Self::since) at most a quarter
+    /// The largest size; 0 if none was recorded. For a [difference](Self::since) at most a quarter
     /// above it.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Their mean; 0 if none was met.
+    /// The mean; 0 if no size was recorded.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a mean is not exact to 2⁻⁵³")]
     pub fn mean(&self) -> f64 {
@@ -80,26 +80,26 @@ impl Histogram {
         }
     }
 
-    /// What half of them do not exceed; 0 if none was met.
+    /// The size that half of them do not exceed; 0 if none was recorded.
     #[must_use]
     pub fn p50(&self) -> u64 {
         self.quantile(0.5)
     }
 
-    /// What 90 of 100 do not exceed; 0 if none was met.
+    /// The size that 90 of 100 do not exceed; 0 if none was recorded.
     #[must_use]
     pub fn p90(&self) -> u64 {
         self.quantile(0.9)
     }
 
-    /// What 99 of 100 do not exceed; 0 if none was met.
+    /// The size that 99 of 100 do not exceed; 0 if none was recorded.
     #[must_use]
     pub fn p99(&self) -> u64 {
         self.quantile(0.99)
     }
 
-    /// What the part `q` of them, 0.0 to 1.0, does not exceed: the smallest size met of
-    /// which that holds, or up to an eighth more or less. 0 if none was met.
+    /// The quantile for `q`, 0.0 to 1.0: the smallest recorded size that this part of them does not
+    /// exceed, or up to an eighth more or less. 0 if none was recorded.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -118,15 +118,15 @@ impl Histogram {
         self.max
     }
 
-    /// The buckets that are not empty, in order: the largest size of each, and how many were
-    /// met in it. For whoever draws them.
+    /// The buckets that are not empty, in order: the largest size of each, and its count. For
+    /// drawing them.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         self.buckets
             .iter()
             .map(|&(bucket, count)| (last_of(bucket), count))
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for &(bucket, count) in &other.buckets {
             self.add(bucket, count);
@@ -135,8 +135,8 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// What was counted since `earlier`, an older sample of the same. Its
-    /// [`max`](Self::max) is known by its bucket only.
+    /// The counts since `earlier`, an older sample of the same histogram. Its [`max`](Self::max) is
+    /// known by its bucket only.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut since = Self::default();
@@ -165,7 +165,7 @@ impl Histogram {
     }
 }
 
-/// Says what a person asks of it, not every bucket.
+/// Shows the values that people ask for, not every bucket.
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { max, .. } = self;
@@ -199,10 +199,10 @@ impl From<Histogram> for Written {
     }
 }
 
-/// Buckets for every power of two, as a power of two.
+/// The number of buckets for every power of two, as a power of two.
 const FINE: u32 = 2;
 
-/// How many buckets there are for 64 bits.
+/// The number of buckets for 64 bits.
 const BUCKETS: usize = (65 - FINE as usize) << FINE;
 
 /// The bucket that counts a size.

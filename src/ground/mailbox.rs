@@ -1,11 +1,10 @@
 //! Queues between threads: the only door to channels.
 //!
-//! A [`Queue`] carries what callers want to a shard. It is full at its capacity, which
-//! is how a slow store slows its callers down, and it ends by an explicit
-//! close, so that everything accepted is known to somebody who will answer
-//! it. [`events`] carries what the engine tells itself (a finished
-//! job, a flush); it is unbounded because the engine must never block on its own
-//! queue, and bounded all the same by what is in flight.
+//! A [`Queue`] carries callers' items to a shard. It is full at its capacity, and so a slow store
+//! slows its callers down. It ends by an explicit close, so that a thread that will answer knows of
+//! every accepted item. [`events`] carries the engine's own messages (a finished job, a flush). It
+//! is unbounded because the engine must never block on its own queue; the work in flight bounds it
+//! all the same.
 //!
 //! Production's event queues are crossbeam's. Under loom they are a few lines over
 //! [`crate::ground::sync`].
@@ -34,7 +33,7 @@ use model as imp;
 pub use imp::{EventReceiver, EventSender, events};
 pub use queue::{Answered, Asked, Lot, Queue, Refused};
 
-/// What a timed receive found.
+/// The result of a timed receive.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Timeout<T> {
     /// The oldest queued item.

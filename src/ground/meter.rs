@@ -1,8 +1,8 @@
-//! Numbers that tell how a store is doing: kept here, and, with the feature `metrics`,
-//! handed to the recorder of the process as well.
+//! Numbers about the store's operation: kept here and, with the feature `metrics`, given to the
+//! process's recorder as well.
 //!
-//! No protocol goes by them: of two that change together one may be read before it does.
-//! So their atomics are not the model's, which would explore every order of them.
+//! No protocol depends on them: numbers that change together are not read in one step. So their
+//! atomics are not the model's, which would explore every order of them.
 
 #[cfg(feature = "metrics")]
 mod facade;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::histogram::{Histogram, Recorder};
 
-/// What a number counts. Times are kept in nanoseconds, and exported in seconds.
+/// The unit of a number. Times are kept in nanoseconds, and exported in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Count,
@@ -28,15 +28,15 @@ pub(crate) enum Unit {
     Seconds,
 }
 
-/// What a number is called, and means, where it is exported.
+/// The exported name and description of a number.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "nobody is told"))]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
-    /// What it tells apart from others of the same name.
+    /// Distinguishes it from others of the same name.
     pub(crate) reason: Option<&'static str>,
     pub(crate) unit: Unit,
-    /// For a person.
+    /// A description for people.
     pub(crate) about: &'static str,
 }
 
@@ -50,7 +50,7 @@ impl Metric {
         }
     }
 
-    /// The same, of that reason only.
+    /// The same, with this reason only.
     pub(crate) const fn because(self, reason: &'static str) -> Self {
         Self {
             reason: Some(reason),
@@ -64,13 +64,12 @@ impl Metric {
 pub(crate) struct Meters(exported::Place);
 
 impl Meters {
-    /// For the store of a directory. What is exported goes to the recorder that the process
-    /// has now.
+    /// For the store of a directory. Exported numbers go to the recorder that the process has now.
     pub(crate) fn of(dir: &Path) -> Self {
         Self(exported::Place::of(dir))
     }
 
-    /// For nobody but who asks.
+    /// Without an export.
     pub(crate) fn silent() -> Self {
         Self(exported::Place::none())
     }
@@ -143,7 +142,7 @@ impl Level {
     }
 }
 
-/// Sizes that were met.
+/// Recorded sizes.
 #[derive(Debug)]
 pub(crate) struct Measure {
     recorder: Recorder,

@@ -1,19 +1,19 @@
-//! What may be said at once, and then seldom.
+//! Rate limit for repeated log messages.
 
 use std::time::Duration;
 
 use super::sync::Mutex;
 
-/// How long it must have been silent.
+/// The shortest time between two messages.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Holds back what would be said again and again: a log that takes a line for
-/// every command refused helps to fill the disk that refuses them.
+/// Holds back repeated messages: a log that gets a line for every refused command helps to fill the
+/// disk that refuses them.
 #[derive(Debug, Default)]
 pub(crate) struct Seldom(Mutex<Option<Duration>>);
 
 impl Seldom {
-    /// Whether it may be said at this moment, `now` by the clock.
+    /// True if the message may be logged at this moment, `now` by the clock.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         let mut said = self.0.lock();
         let due = said.is_none_or(|said| now.saturating_sub(said) >= PAUSE);

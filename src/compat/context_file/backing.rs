@@ -14,12 +14,12 @@ use crate::ground::storage::{OpenMode, Storage, StorageFile};
 pub(super) struct Backing {
     storage: Arc<dyn Storage>,
     path: PathBuf,
-    /// The file under its lock, from the first write on. Two writers would each
-    /// write where the other does.
+    /// The file under its lock, from the first write on. Without the lock two writers would
+    /// overwrite each other.
     held: Option<Arc<dyn StorageFile>>,
-    /// The file that was read last, and its length then.
+    /// The inode and the length of the file when it was last read.
     seen: Option<(u64, u64)>,
-    /// Why nothing is written any more.
+    /// The reason why nothing is written any more.
     failed: Option<Arc<str>>,
 }
 
@@ -34,7 +34,7 @@ impl Backing {
         }
     }
 
-    /// All of the file; nothing for one that does not exist.
+    /// All bytes of the file; `None` if it does not exist.
     pub(super) fn read(&mut self) -> Result<Option<Vec<u8>>> {
         self.seen = None;
         let read = self
@@ -51,9 +51,9 @@ impl Backing {
         }
     }
 
-    /// Takes the lock, if the file that has the name is not held yet; all of the file
-    /// if it is not, by inode and length, the one that was read last. Whoever wrote
-    /// to it meanwhile may have used the ids that come next.
+    /// Takes the lock, unless the file of this name is held already. Returns all bytes of the file
+    /// if it is not, by inode and length, the one that was read last: another writer may have used
+    /// the next ids.
     ///
     /// # Errors
     /// As [`append`](Self::append).
@@ -76,7 +76,7 @@ impl Backing {
         self.read()
     }
 
-    /// [`read`](Self::read), of a file that nobody else writes from now on.
+    /// [`read`](Self::read) of a file that no other process writes from now on.
     ///
     /// # Errors
     /// As [`append`](Self::append).
@@ -87,13 +87,11 @@ impl Backing {
         self.read()
     }
 
-    /// Appends whole lines, each ended by LF, and syncs them. They begin a line
-    /// of their own, whatever the file ends in: glued to a torn line, both would
-    /// be lost.
+    /// Appends whole lines, each ended by LF, and syncs them. They begin on a new line, whatever
+    /// the file ends in: glued to a torn line, both would be lost.
     ///
     /// # Errors
-    /// `Locked`, and those of the file; unless it is `Poisoned`, nothing was
-    /// written.
+    /// `Locked`, and errors of the file. Unless the error is `Poisoned`, nothing was written.
     pub(super) fn append(&mut self, lines: &[u8]) -> Result<()> {
         let file = self.writable()?;
         let io = |e| Error::io("write", &self.path, e);
@@ -122,9 +120,8 @@ impl Backing {
         })
     }
 
-    /// Puts `bytes` in the file's place, all at once, and with `set_aside` keeps
-    /// the file as it was under the next number. A crash leaves the file as it
-    /// was or as it will be.
+    /// Replaces the file with `bytes` in one step, and with `set_aside` keeps the old file under
+    /// the next number. A crash leaves the file as it was or as it will be.
     ///
     /// # Errors
     /// As [`append`](Self::append).
@@ -156,7 +153,7 @@ impl Backing {
         }
     }
 
-    /// Writes a copy of the file under a name that nothing had.
+    /// Writes a copy of the file under a name that was not in use.
     fn write_backup(&mut self, old: &[u8]) -> Result<PathBuf> {
         let path = self.path.clone();
         let dir = parent(&path);
@@ -167,8 +164,8 @@ impl Backing {
             let path = dir.join(rotation::next(file_name(&self.path)?, names));
             match create(&*self.storage, &path, old) {
                 Ok(_) => {
-                    // The new file may reach its name before this name is on
-                    // disk: a power loss would leave no copy of the old one.
+                    // The new file may get its name before this name is on disk: a power loss would
+                    // then leave no copy of the old file.
                     self.sync_dir()?;
                     return Ok(path);
                 }
@@ -178,7 +175,7 @@ impl Backing {
         }
     }
 
-    /// Writes what is to take the file's place beside it, under its lock.
+    /// Writes the file's replacement beside it, under its lock.
     fn prepare(&self, bytes: &[u8]) -> Result<(PathBuf, Arc<dyn StorageFile>)> {
         let name = format!(".{}.new", file_name(&self.path)?);
         let temp = parent(&self.path).join(name);
@@ -196,7 +193,7 @@ impl Backing {
         }
     }
 
-    /// The file that the path names now, under its lock, made if it is missing.
+    /// The file that the path names now, under its lock, created if it is missing.
     fn writable(&mut self) -> Result<Arc<dyn StorageFile>> {
         if let Some(reason) = &self.failed {
             return Err(Error::Poisoned {
@@ -264,7 +261,7 @@ impl Backing {
         }
     }
 
-    /// What the file holds is not known any more.
+    /// Records that the file's content is unknown; later writes are refused.
     fn fail(&mut self, error: &Error) -> Error {
         let reason = error.reason();
         self.failed = Some(reason.clone());
@@ -272,11 +269,11 @@ impl Backing {
     }
 }
 
-/// Refuses a file in the directory of a store, open or not: a store knows where
-/// each of its files ends, and writes there what it acknowledged.
+/// Refuses a file in the directory of a store, open or not. A store knows where each of its files
+/// ends, and writes acknowledged data there; it would be lost.
 ///
 /// # Errors
-/// `InStore`, or `Io` if it cannot be told.
+/// `InStore`, or `Io` if this cannot be determined.
 pub(crate) fn outside_stores(storage: &dyn Storage, path: &Path) -> Result<()> {
     if is_store(storage, parent(path))? {
         return Err(Error::InStore { path: path.into() });
@@ -284,10 +281,10 @@ pub(crate) fn outside_stores(storage: &dyn Storage, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a directory is that of a store, open or not.
+/// Returns true if a directory is a store's, open or not.
 ///
 /// # Errors
-/// `Io` if it cannot be told.
+/// `Io` if this cannot be determined.
 pub(crate) fn is_store(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     use io::ErrorKind::{NotADirectory, NotFound};
     let identity = Home::identity_in(dir);
@@ -298,7 +295,7 @@ pub(crate) fn is_store(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     }
 }
 
-/// Makes a file that did not exist, and syncs it; leaves none if that fails.
+/// Creates a new file and syncs it; leaves no file if that fails.
 pub(crate) fn create(
     storage: &dyn Storage,
     path: &Path,

@@ -1,4 +1,4 @@
-//! What the lines of a context file add up to.
+//! The state of a conversation from the lines of a context file.
 
 use std::borrow::Cow;
 
@@ -12,9 +12,9 @@ use crate::error::Error;
 pub(super) struct Conversation {
     pub(super) history: Vec<Message>,
     pub(super) token_count: i64,
-    /// Characters of the texts since the last token count. Their number is kept,
-    /// not the estimate: rounded down message by message, it would differ from
-    /// what the same file says when it is opened again.
+    /// Characters of the texts since the last token count. The number of characters is kept, not
+    /// the estimate: rounded down for each message, the sum would differ from that of the same file
+    /// when it is opened again.
     pending: usize,
     /// The ids of the checkpoints, oldest first.
     pub(super) checkpoints: Vec<i64>,
@@ -23,7 +23,7 @@ pub(super) struct Conversation {
     pub(super) usage: Vec<i64>,
 }
 
-/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+/// Shows nothing of the messages: the output ends up in logs, and reading them would take time.
 impl std::fmt::Debug for Conversation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Conversation")
@@ -64,14 +64,14 @@ impl Conversation {
         self.usage.push(token_count);
     }
 
-    /// How many checkpoints kimi-cli takes this for: one more than the last id.
+    /// The number of checkpoints as kimi-cli counts them: one more than the last id.
     pub(super) fn n_checkpoints(&self) -> i64 {
         let last = self.checkpoints.last();
         last.map_or(0, |id| id.saturating_add(1))
     }
 
-    /// The id of the next checkpoint: kimi-cli's, unless there is no number after the
-    /// last one's.
+    /// The id of the next checkpoint: the same as in kimi-cli, unless the last id is the greatest
+    /// number.
     pub(super) fn next_checkpoint(&self) -> i64 {
         match self.n_checkpoints() {
             i64::MAX => free_checkpoint(&self.checkpoints.iter().copied()),
@@ -85,16 +85,16 @@ impl Conversation {
     }
 }
 
-/// What is left of a file that is taken back to a checkpoint.
+/// The rest of a file that is reverted to a checkpoint.
 pub(super) struct Reverted {
     pub(super) bytes: Vec<u8>,
     pub(super) conversation: Conversation,
 }
 
-/// Takes a file back to before checkpoint `id`: the lines that count, as they
-/// are, up to its record.
+/// Reverts a file to its state before checkpoint `id`: keeps the lines that count, unchanged, up to
+/// its record.
 ///
-/// `None` if `id` is not among those that exist.
+/// `None` if `id` does not exist.
 pub(super) fn revert(file: &[u8], id: i64) -> Option<Reverted> {
     let mut reverted = Reverted {
         bytes: Vec::new(),
@@ -114,7 +114,7 @@ pub(super) fn revert(file: &[u8], id: i64) -> Option<Reverted> {
     None
 }
 
-/// Why a file cannot be taken back to checkpoint `id`.
+/// The error for a file that cannot be reverted to checkpoint `id`.
 pub(super) fn not_found(file: &[u8], id: i64) -> Error {
     let (mut existing, mut lost) = (Vec::new(), false);
     for line in lines(file) {
@@ -128,9 +128,8 @@ pub(super) fn not_found(file: &[u8], id: i64) -> Error {
     Error::CheckpointNotFound { id, existing, lost }
 }
 
-/// A file with `line`, a system prompt, in force: in front, where kimi-cli
-/// reads it first; `None` if it belongs after, for the file holds a prompt
-/// already, and the last one counts.
+/// The file with `line`, a system prompt, in front, where kimi-cli reads it first; `None` if the
+/// file holds a prompt already. The line then belongs at the end, since the last prompt counts.
 pub(super) fn with_prompt_in_front(file: &[u8], line: &str) -> Option<Vec<u8>> {
     let holds_one = lines(file).any(|line| matches!(kimi::decode(&line), Record::SystemPrompt(_)));
     if holds_one {
@@ -150,8 +149,8 @@ pub(super) fn with_prompt_in_front(file: &[u8], line: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The lines of a file as Python reads them: ended by LF, CR LF or CR, what is
-/// not UTF-8 replaced. A byte order mark is not part of the first one.
+/// The lines of a file as Python reads them: ended by LF, CR LF or CR, with invalid UTF-8 replaced.
+/// A byte order mark is not part of the first line.
 pub(crate) fn lines(file: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
     raw_lines(file).map(String::from_utf8_lossy)
 }

@@ -1,12 +1,11 @@
 //! The conversation of a single `context.jsonl`, as kimi-cli keeps it.
 //!
-//! The files are kimi-cli's: `context.jsonl`, set aside as `context_<n>.jsonl`, with
-//! `.context.jsonl.new` for what is not yet in place. Lines end in LF, CR LF or CR. They
-//! are read as Python and pydantic read them (`disk::session_file::kimi`) and written as
-//! these write them. Who writes holds flock(2) on the file itself, and locks the new file
-//! before it gets the name: no lock file stands beside it. Neither a context nor an
-//! export writes where `.sessionlog/identity` stands (`Error::InStore`): what a store
-//! acknowledged would be lost.
+//! The files are kimi-cli's: `context.jsonl`, older versions as `context_<n>.jsonl`, and
+//! `.context.jsonl.new` for a file that is not yet in place. Lines end in LF, CR LF or CR. They are
+//! read as Python and pydantic read them (`disk::session_file::kimi`) and written as these write
+//! them. A writer holds flock(2) on the file itself, and locks the new file before it gets the
+//! name: there is no lock file beside it. Neither a context nor an export writes where
+//! `.sessionlog/identity` exists (`Error::InStore`): data that a store acknowledged would be lost.
 //!
 //! # What a crash leaves
 //!
@@ -44,8 +43,8 @@ pub(crate) use self::rotation::next as next_rotation;
 
 /// See [`Context`](crate::Context).
 ///
-/// The lock is held across the file's I/O: a file has one order of writes, and
-/// nobody but its own callers waits for it.
+/// The lock is held across the file's I/O: a file has one order of writes, and only its own callers
+/// wait for it.
 #[derive(Clone)]
 pub(crate) struct FileContext {
     opened: Arc<Mutex<Opened>>,
@@ -57,13 +56,12 @@ impl std::fmt::Debug for FileContext {
     }
 }
 
-/// A context file and what was made of it.
+/// A context file and the conversation read from it.
 #[derive(Debug)]
 struct Opened {
     backing: Backing,
     conversation: Conversation,
-    /// Whether the conversation is what the file said when it was opened, and
-    /// nobody has asked for that yet.
+    /// True if the conversation is that of the file as opened, and no caller has asked for it yet.
     untouched: bool,
 }
 
@@ -153,7 +151,7 @@ impl FileContext {
         self.run(move |opened| Ok(read(&opened.conversation)))
     }
 
-    /// Does `work` once the reply is asked for, where it may block.
+    /// Does `work` once the reply is asked for, on a thread where it may block.
     fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Opened) -> Result<T> + Send + 'static,
@@ -249,9 +247,9 @@ impl Opened {
         Ok(())
     }
 
-    /// Goes on with the checkpoints of a writer that came and went before this
-    /// one holds the file: of two with one id, going back would find the first.
-    /// What else it wrote stays unknown until it is restored, as in kimi-cli.
+    /// Continues with the checkpoints of a writer that used the file before this context held it:
+    /// if two had the same id, a revert would find the first. Other lines of that writer stay
+    /// unknown until they are restored, as in kimi-cli.
     fn catch_up(&mut self) -> Result<()> {
         if let Some(bytes) = self.backing.catch_up()? {
             let found = Conversation::of(&bytes);

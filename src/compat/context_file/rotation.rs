@@ -1,9 +1,9 @@
-//! Under which name a context file is set aside.
+//! The names of older versions of a context file.
 
 use std::path::Path;
 
-/// The name for the next backup of `file_name` beside `existing` names: the
-/// highest number there is, plus one. Directories count, so do leading zeros.
+/// The name for the next backup of `file_name` beside the `existing` names: the highest number in
+/// use, plus one. Directories count, and so do numbers with leading zeros.
 pub(crate) fn next<'a>(file_name: &str, existing: impl Iterator<Item = &'a str>) -> String {
     let (stem, suffix) = split(file_name);
     let highest = existing.filter_map(|name| number(name, stem, suffix)).max();

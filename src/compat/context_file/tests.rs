@@ -29,7 +29,7 @@ fn talked() -> MemoryStorage {
     disk.image(Image::AllKept)
 }
 
-/// What a context says, as text.
+/// The state of a context, as text.
 fn told(disk: &MemoryStorage) -> String {
     told_by(&open(disk))
 }
@@ -116,7 +116,7 @@ fn a_refused_write_changes_nothing_and_the_next_one_succeeds() {
         let disk = talked();
         let context = open(&disk);
         let before = told(&disk);
-        // Room for a part of what is to be written, if it grows the file.
+        // Room for a part of the data to be written, if it grows the file.
         let files: usize = disk.dump().values().map(Vec::len).sum();
         disk.capacity(files as u64 + 5);
         let refused = change(&context);

@@ -45,7 +45,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
             }),
         }
     }
-    // Whatever of the user's came to nothing: the assistant is never first.
+    // All messages of the user became nothing, but the assistant must not be first.
     if let Some(first) = sides.first().filter(|side| side.role == "assistant") {
         let block = json!({"type": "text", "text": opening::PLACEHOLDER});
         let placeholder = Side {
@@ -71,7 +71,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     object.into()
 }
 
-/// What one side says until the other speaks.
+/// The blocks of one side until the other side speaks.
 struct Side {
     /// The place of its last message.
     at: usize,
@@ -80,7 +80,8 @@ struct Side {
 }
 
 impl Side {
-    /// Results are first in a turn, calls last, and no thinking is: the API refuses others.
+    /// Puts results first in a turn and calls last, and lets no thinking be last: the API refuses
+    /// other orders.
     fn settle(&mut self, export: &mut Export) {
         let is_assistant = self.role == "assistant";
         self.blocks.sort_by_key(|block| match kind(block) {
@@ -88,7 +89,7 @@ impl Side {
             "tool_use" if is_assistant => 2,
             _ => 1,
         });
-        // A message of thinking alone does not go, so that something stays.
+        // A message of thinking alone is not sent, so one block always stays.
         let is_thought = |block: &Value| matches!(kind(block), "thinking" | "redacted_thinking");
         while self.blocks.len() > 1 && self.blocks.last().is_some_and(is_thought) {
             self.blocks.pop();
@@ -104,7 +105,7 @@ fn kind(block: &Value) -> &str {
     block["type"].as_str().unwrap_or_default()
 }
 
-/// The blocks of a system prompt as one text, unless they say more than that.
+/// The blocks of a system prompt as one text, unless they have other fields.
 fn prompt(blocks: Vec<Value>) -> Option<Value> {
     let plain = |block: &Value| block.as_object().is_some_and(|block| block.len() == 2);
     if blocks.is_empty() {
@@ -120,7 +121,7 @@ fn prompt(blocks: Vec<Value>) -> Option<Value> {
     }
 }
 
-/// The API refuses white space at the end of what the assistant is to go on with.
+/// Trims white space at the end of the assistant's last text; the API refuses it.
 fn end_without_space(content: &mut [Value]) {
     if let Some(block) = content.last_mut()
         && block["type"] == "text"
@@ -130,7 +131,7 @@ fn end_without_space(content: &mut [Value]) {
     }
 }
 
-/// The last hints count most: they cover the most.
+/// Keeps the last hints, which cover the most.
 fn few_hints<'a>(blocks: impl DoubleEndedIterator<Item = &'a mut Value>, export: &mut Export) {
     let mut free = CACHED;
     for block in blocks.rev() {
@@ -138,7 +139,7 @@ fn few_hints<'a>(blocks: impl DoubleEndedIterator<Item = &'a mut Value>, export:
     }
 }
 
-/// The hint of a block comes after those of the blocks in it.
+/// The hint of a block comes after the hints of the blocks within it.
 fn take_hints(block: &mut Value, free: &mut usize, export: &mut Export) {
     if !block["cache_control"].is_null() {
         if *free > 0 {
@@ -200,7 +201,7 @@ fn blocks(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
     said.into_iter().chain(calls).collect()
 }
 
-/// A block that the role may have, or a note in its place.
+/// The block, if the role may have it, or a note in its place.
 fn block(turn: &Turn<'_>, part: &Part<'_>, export: &mut Export) -> Option<Value> {
     match part.kind() {
         PartKind::Text => return text_block(part.text(), &part.raw),
@@ -226,7 +227,7 @@ fn block(turn: &Turn<'_>, part: &Part<'_>, export: &mut Export) -> Option<Value>
     text_block(&part.note(), &Value::Null)
 }
 
-/// Blocks that go through as they came.
+/// Block types that are passed through unchanged.
 const OWN_OF_USERS: [&str; 3] = ["search_result", "container_upload", "tool_reference"];
 const OWN_OF_MODELS: [&str; 10] = [
     "server_tool_use",
@@ -249,13 +250,14 @@ fn is_own(part: &Part<'_>, role: Role) -> bool {
     }
 }
 
-/// Reasoning that the API knows again: signed, or encrypted.
+/// Reasoning that the API accepts back: signed, or encrypted.
 fn thought(part: &Part<'_>) -> Option<Value> {
     let raw = &part.raw;
     match raw["type"].as_str()? {
         "thinking" if raw["signature"].as_str().is_some_and(|s| !s.is_empty()) => Some(raw.clone()),
         "redacted_thinking" if raw["data"].is_string() => Some(raw.clone()),
-        // As kimi-cli keeps it. OpenAI's begins so, and is nothing to Anthropic.
+        // In kimi-cli's form. OpenAI's signatures begin with `gAAAA`; Anthropic does not accept
+        // them.
         "think" => {
             let signature = raw["encrypted"].as_str()?;
             let is_own = !signature.is_empty() && !signature.starts_with("gAAAA");
@@ -304,7 +306,7 @@ fn medium(part: &Part<'_>) -> Option<Value> {
     Some(block.into())
 }
 
-/// The API refuses a blank one.
+/// A text block; `None` for blank text, which the API refuses.
 fn text_block(text: &str, raw: &Value) -> Option<Value> {
     if text.trim().is_empty() {
         return None;
@@ -351,8 +353,8 @@ pub(super) fn split(message: &Message) -> Option<Vec<Message>> {
     )
 }
 
-/// The results of tools that are in one message are messages of their own, before what the
-/// user says with them.
+/// The messages of one turn. Results of tools in it become messages of their own, before the user's
+/// text.
 pub(super) fn read_turn(turn: &Value) -> Result<Vec<Message>> {
     let role = role(turn)?;
     let blocks = match &turn["content"] {
@@ -367,7 +369,7 @@ pub(super) fn read_turn(turn: &Value) -> Result<Vec<Message>> {
     turn.into_messages(role)
 }
 
-/// The blocks of one message, told apart.
+/// The blocks of one message, by kind.
 #[derive(Default)]
 struct Blocks {
     results: Vec<Message>,
@@ -418,7 +420,7 @@ impl Blocks {
     }
 }
 
-/// A tool's result; what it shows stays a part.
+/// A tool's result; media in it stay parts.
 fn result(block: &Value) -> Result<Message> {
     let mut blocks = Blocks::default();
     match &block["content"] {
@@ -475,7 +477,7 @@ fn call(block: &Value) -> Value {
     call
 }
 
-/// A picture as kimi-cli and OpenAI know it.
+/// A picture in the form of kimi-cli and OpenAI.
 fn image(block: &Value) -> Result<Value> {
     let url = part::source(&block["source"]);
     let url = url.ok_or_else(|| invalid("an image without data or url"))?;

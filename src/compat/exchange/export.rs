@@ -1,4 +1,4 @@
-//! A conversation handed over, and what of it had to stay behind.
+//! An exported conversation, and the list of things left out.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,8 +6,8 @@ use std::ops::Deref;
 use super::format::Format;
 use crate::error::{Error, Result};
 
-/// In which shape a conversation is handed over, and what becomes of what that shape does not
-/// take as it is. A [`Format`] alone stands for itself with the defaults.
+/// The shape of an export, and the treatment of things that the shape does not take as they are. A
+/// [`Format`] alone converts to this with the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "it does nothing until it is given to StoreHandle::export"]
 pub struct ExportOptions {
@@ -16,18 +16,18 @@ pub struct ExportOptions {
     pub(super) opening: Opening,
 }
 
-/// What becomes of a tool's result without the call that asked for it or not directly after it,
-/// of a call without a result, and of second ones of either.
+/// The treatment of a tool's result without its call or not directly after it, of a call without a
+/// result, and of duplicates of either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Unpaired {
-    /// Results go directly after their calls, and what came between follows them. Calls and
-    /// results without their other half are left out, and so are second ones; the rest of a
-    /// message with such calls stays, if it says anything.
+    /// Results go directly after their calls, and messages in between follow them. Calls and
+    /// results without their other half are left out, and so are duplicates. The rest of a message
+    /// with such calls stays, if it is not empty.
     #[default]
     Drop,
-    /// As [`Drop`](Self::Drop), but a call without a result gets one that says so, `[no
-    /// result]`. These are over the budget, if there is no room for them: a dozen tokens each.
+    /// As [`Drop`](Self::Drop), but a call without a result gets the result `[no result]`. If there
+    /// is no room for these, they exceed the budget: a dozen tokens each.
     Answer,
     /// Everything stays as and where it is.
     Keep,
@@ -35,16 +35,16 @@ pub enum Unpaired {
     Error,
 }
 
-/// The first message of an export to Anthropic or Gemini if the assistant spoke first: both demand
+/// The first message of an export to Anthropic or Gemini if the assistant spoke first; both require
 /// that the user begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Opening {
-    /// With a message of the user's that says so, before the assistant's. An import of the
-    /// same shape leaves it out.
+    /// A user message that says so comes before the assistant's. An import of the same shape
+    /// removes it.
     #[default]
     Placeholder,
-    /// With the first message of the user: what comes before is left out.
+    /// The first message of the user begins: earlier ones are left out.
     User,
 }
 
@@ -58,7 +58,7 @@ impl ExportOptions {
         }
     }
 
-    /// Refuses a shape that is only read.
+    /// Refuses a shape that can only be imported.
     ///
     /// # Errors
     /// `Unsupported`.
@@ -74,19 +74,19 @@ impl ExportOptions {
         }
     }
 
-    /// In which shape.
+    /// The shape.
     pub(crate) fn format(self) -> Format {
         self.format
     }
 
-    /// What becomes of tool calls and results without their other half, and of results that
+    /// Sets the treatment of tool calls and results without their other half, and of results that
     /// do not stand directly after their calls. Default: [`Unpaired::Drop`].
     pub fn unpaired(mut self, unpaired: Unpaired) -> Self {
         self.unpaired = unpaired;
         self
     }
 
-    /// How a conversation begins that the assistant began. Default:
+    /// Sets the beginning of a conversation in which the assistant spoke first. Default:
     /// [`Opening::Placeholder`].
     pub fn opening(mut self, opening: Opening) -> Self {
         self.opening = opening;
@@ -100,32 +100,32 @@ impl From<Format> for ExportOptions {
     }
 }
 
-/// A conversation in another shape, as text; it dereferences to that.
+/// A conversation in another shape, as text; it dereferences to the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Export {
     /// The conversation.
     pub text: String,
-    /// Everything that is not in it, or in another form, in order.
+    /// Everything that is not in the text, or is there in another form, in order.
     pub left_out: Vec<LeftOut>,
-    /// The tool ids that had to be changed for the provider: the id as it is in the text, and
-    /// as it is stored. Each of them stands for one call.
+    /// The tool ids that had to be changed for the provider: the id in the text, and the id as
+    /// stored. Each of them stands for one call.
     pub tool_ids: Vec<(String, String)>,
 }
 
-/// Something that an [`Export`] does not have, or not as it was.
+/// Something that an [`Export`] does not have, or has in another form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
-    /// The message that it belongs to, counted from 0 in the session's history; none if it is
-    /// the session's.
+    /// The index from 0 of its message in the session's history; `None` if it belongs to the
+    /// session.
     pub message: Option<usize>,
-    /// The thing, and why it is not there.
+    /// The thing, and the reason why it is not there.
     pub what: String,
 }
 
 impl Export {
-    /// The id under which a tool call is stored that has this one in the text.
+    /// The stored id of the tool call that has the id `sent` in the text.
     ///
     /// ```
     /// use sessionlog::{Format, Message, Store};
@@ -153,7 +153,7 @@ impl Export {
             .map_or(sent, |(_, stored)| stored)
     }
 
-    /// How often each thing was left out, in the order of the first time.
+    /// The number of times each thing was left out, in the order of first occurrence.
     #[must_use]
     pub fn summary(&self) -> Vec<(&str, usize)> {
         let mut counts: Vec<(&str, usize)> = Vec::new();
@@ -166,7 +166,7 @@ impl Export {
         counts
     }
 
-    /// Says that the session's title is not there, if it has one.
+    /// Reports that the session's title is not in the export, if it has one.
     pub(crate) fn without_title(mut self, title: &str) -> Self {
         if !title.is_empty() {
             self.leave_out(None, "the title: the shape has no place for it");

@@ -20,12 +20,12 @@ use crate::error::Result;
 use crate::ground::clock;
 
 impl Transcript {
-    /// Reads a conversation in a shape, or finds out in which it is. A byte order mark and CR
-    /// before LF are passed over.
+    /// Reads a conversation in the given shape, or detects its shape. A byte order mark and CR
+    /// before LF are ignored.
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`](crate::Error::InvalidMessage), with the line or the number of
-    /// what is not of that shape, or if no shape is known that it is of.
+    /// [`Error::InvalidMessage`](crate::Error::InvalidMessage), with the line or the number of the
+    /// item that does not have that shape, or if the shape is not recognised.
     pub fn read(text: &str, format: Option<Format>) -> Result<Self> {
         let (text, replaced) = lenient::tidy(text);
         let format = match format {
@@ -63,7 +63,7 @@ impl Transcript {
     }
 }
 
-/// One value, or a list of those of each line.
+/// One JSON value, or a list of the values of all lines.
 fn whole_or_lines(text: &str) -> Result<Value> {
     if let Ok(value @ (Value::Array(_) | Value::Object(_))) = serde_json::from_str::<Value>(text)
         && (value.is_array() || value.get("type").is_none())

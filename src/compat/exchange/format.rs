@@ -1,35 +1,33 @@
 //! The shapes of conversations.
 
-/// In which shape a conversation is handed over, by
-/// [`StoreHandle::export`](crate::StoreHandle::export) and
+/// The shape of a conversation in [`StoreHandle::export`](crate::StoreHandle::export) and
 /// [`StoreHandle::import`](crate::StoreHandle::import).
 ///
-/// Exports for a model are conversations that it accepts: the results of tools stand directly
-/// after their calls, ids and arguments are valid, no message is blank. [`Export::left_out`](crate::Export::left_out)
-/// says what could not go.
+/// Exports for a model are conversations that it accepts: the results of tools stand directly after
+/// their calls, ids and arguments are valid, no message is blank.
+/// [`Export::left_out`](crate::Export::left_out) lists what was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// The session's lines that are not hidden, as they stand in its file: messages with all
-    /// they have, and control records, the last hidden ones that still count included. The
-    /// import leaves control records out, and refuses lines that are no messages.
+    /// The session's lines that are not hidden, as they stand in its file: messages with all their
+    /// fields, and control records, including the last hidden ones that are still in effect. The
+    /// import leaves control records out, and refuses lines that are not messages.
     Jsonl,
     /// A transcript for people: the title, and the messages, each with a heading. It cannot be
     /// imported.
     Markdown,
     /// The `messages` of OpenAI's chat completions, as a JSON array: system prompt and summary
-    /// first. What tools show is sent as the user's.
+    /// first. Media of tool results are sent as the user's.
     OpenAi,
     /// The `input` of OpenAI's responses, as a JSON array of items.
     OpenAiResponses,
-    /// What Anthropic's messages API takes, as a JSON object with `system` and `messages`;
-    /// messages of one side that follow each other are one, and all of the system's are
-    /// `system`.
+    /// The input of Anthropic's messages API, as a JSON object with `system` and `messages`.
+    /// Consecutive messages of one side are joined, and all system messages become `system`.
     Anthropic,
     /// The request body of Google's Gemini: a JSON object with `systemInstruction` and `contents`.
     Gemini,
-    /// A session of Claude Code, `projects/*/*.jsonl`. This and those that follow are imported,
-    /// not exported.
+    /// A session of Claude Code, `projects/*/*.jsonl`. This shape and the following ones are
+    /// imported, not exported.
     ClaudeCode,
     /// A session of Codex, `sessions/**/rollout-*.jsonl`.
     Codex,

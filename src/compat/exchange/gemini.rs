@@ -10,8 +10,8 @@ use super::{anthropic, lenient, opening};
 use crate::Message;
 use crate::error::Result;
 
-/// What stands for the signature of a call that another model made, or that was lost: the
-/// provider documents it for just that.
+/// The signature for a call that another model made, or whose signature was lost: the provider
+/// documents it for this purpose.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The object with `systemInstruction` and `contents`.
@@ -43,7 +43,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
             }
         }
     }
-    // Whatever of the user's came to nothing: the model is never first.
+    // All messages of the user became nothing, but the model must not be first.
     if contents
         .first()
         .is_some_and(|content| content.role == "model")
@@ -63,7 +63,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
 /// One turn of the conversation.
 struct Content {
     role: &'static str,
-    /// The results of functions stand alone: as many as there are calls before them.
+    /// The results of functions are a content of their own: as many as there are calls before them.
     is_results: bool,
     parts: Vec<Value>,
 }
@@ -82,7 +82,7 @@ fn add(contents: &mut Vec<Content>, role: &'static str, is_results: bool, parts:
     if parts.is_empty() {
         return;
     }
-    // What tools showed stands between their results, until all of them are there.
+    // Media of tool results stand between the results, until all of them are there.
     let last = contents
         .iter_mut()
         .rev()
@@ -167,7 +167,7 @@ fn calls(turn: &Turn<'_>) -> Vec<Value> {
     turn.calls.iter().enumerate().map(call).collect()
 }
 
-/// Adds a result; what it shows is returned.
+/// Adds a result; returns its media.
 fn result(turn: &Turn<'_>, contents: &mut Vec<Content>, export: &mut Export) -> Vec<Value> {
     let mut shown = Vec::new();
     if turn
@@ -219,13 +219,13 @@ fn medium(part: &Part<'_>) -> Option<Value> {
         .then(|| json!({"fileData": {"fileUri": address, "mimeType": guessed}}))
 }
 
-/// Whether a medium is no picture, or one of a type that the API takes.
+/// True if a medium is not a picture, or a picture of a type that the API takes.
 fn is_taken(media_type: &str) -> bool {
     let picture = media_type.strip_prefix("image/");
     picture.is_none_or(|kind| matches!(kind, "png" | "jpeg" | "webp" | "heic" | "heif"))
 }
 
-/// The messages of `contents`, alone or in what is sent.
+/// The messages of `contents`, given alone or within a request.
 pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
     let prompt = ["systemInstruction", "system_instruction"];
@@ -250,7 +250,7 @@ pub(super) fn read(value: &Value) -> Result<Vec<Message>> {
     Ok(messages)
 }
 
-/// The messages of one content: the results of functions are messages of their own.
+/// The messages of one content: results of functions become messages of their own.
 pub(super) fn read_content(content: &Value) -> Result<Vec<Message>> {
     let role = match content["role"].as_str() {
         Some("model") => "assistant",
@@ -309,7 +309,7 @@ pub(super) fn read_content(content: &Value) -> Result<Vec<Message>> {
     Ok(results)
 }
 
-/// A call; without an id it is told by its place.
+/// A call; without an id it is identified by its place.
 fn read_call(call: &Value, signature: Option<&Value>) -> Value {
     let arguments = call
         .get("args")
@@ -325,8 +325,8 @@ fn read_call(call: &Value, signature: Option<&Value>) -> Value {
     read
 }
 
-/// A result: its text, of an object with more than `output` or `error` its JSON, and what it
-/// shows, within it or in parts `beside` it.
+/// A result: its text (for an object with fields other than `output` or `error`, its JSON), and its
+/// media, within it or in parts `beside` it.
 pub(super) fn read_result(result: &Value, beside: &[&Value]) -> Result<Message> {
     let response = &result["response"];
     let only = |key: &str| {
@@ -391,7 +391,7 @@ fn read_file(file: &Value) -> Result<Value> {
     Ok(medium_part(kind, address, Some(kind)))
 }
 
-/// A medium as kimi-cli has it, or a file as OpenAI.
+/// A medium in kimi-cli's form, or a file in OpenAI's.
 fn medium_part(kind: &str, address: &str, told: Option<&str>) -> Value {
     let (named, place) = match kind.split('/').next() {
         Some("image") => ("image_url", "url"),

@@ -1,4 +1,4 @@
-//! Messages of others that are not quite what the store takes: times in other forms, and
+//! Messages of other tools that the store does not take as they are: times in other forms, and
 //! halves of surrogate pairs.
 
 use std::borrow::Cow;
@@ -13,7 +13,8 @@ use crate::disk::session_file::canonical_time;
 use crate::error::Result;
 use crate::ground::clock;
 
-/// A message out of its JSON; a time in another form becomes one, and no time is left out.
+/// Parses a message from JSON. A time in another form is converted; text that is no time is
+/// removed.
 ///
 /// # Errors
 /// `InvalidMessage`.
@@ -35,7 +36,7 @@ pub(super) fn message(json: &str) -> Result<Message> {
     Ok(message.dated(rfc3339(&time).as_deref()))
 }
 
-/// The same of a value.
+/// The same for a value.
 ///
 /// # Errors
 /// `InvalidMessage`.
@@ -43,8 +44,8 @@ pub(super) fn value(value: &Value) -> Result<Message> {
     message(&value.to_string())
 }
 
-/// A time in RFC 3339: of one without an offset (it is taken for UTC), in lower case, with a
-/// blank for the `T`, of a day alone, or of seconds, milli-, micro- or nanoseconds since 1970.
+/// A time converted to RFC 3339. Accepts a time without an offset (taken as UTC), in lower case,
+/// with a blank for the `T`, a day alone, and seconds, milli-, micro- or nanoseconds since 1970.
 pub(super) fn rfc3339(time: &Value) -> Option<String> {
     if let Some(number) = time.as_f64() {
         return of_epoch(number);
@@ -93,8 +94,8 @@ fn of_epoch(number: f64) -> Option<String> {
     Some(clock::rfc3339(time))
 }
 
-/// The text without byte order mark, and each half of a surrogate pair in an escape as
-/// U+FFFD: no JSON reader takes them. How many there were.
+/// The text without byte order mark, and with each escaped half of a surrogate pair replaced by
+/// U+FFFD, since no JSON reader takes them; and the number of replacements.
 pub(super) fn tidy(text: &str) -> (Cow<'_, str>, usize) {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut out = String::new();

@@ -6,7 +6,7 @@ use super::export::Export;
 use super::part::{Part, PartKind};
 use crate::{Message, ToolCall};
 
-/// The messages of the session, after those that are none of its history.
+/// The messages of the session, after `first`, which are not in its history.
 pub(super) fn write(title: &str, first: &[Message], messages: &[Message]) -> Export {
     let mut export = Export::default();
     let title: Vec<&str> = title.split_whitespace().collect();
@@ -97,13 +97,13 @@ fn add_call(call: &ToolCall, text: &mut String) {
     let _ = writeln!(text, "\n{fence}{kind}\n{input}\n{fence}");
 }
 
-/// A quotation ends with its lines, whatever headings or open fences are said in it.
+/// The text as a quotation: it ends with its lines, whatever headings or open fences it has.
 fn quoted(said: &str) -> String {
     let lines = said.split(['\n', '\r']).map(|line| format!("> {line}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// More backticks than the text has in a row.
+/// A fence with more backticks than the text has in a row.
 fn fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(3.max(longest + 1))

@@ -1,10 +1,10 @@
-//! Conversations in the shapes in which others keep or send them.
+//! Conversations in the shapes in which other programs keep or send them.
 //!
-//! # What each provider takes
+//! # Limits of the providers
 //!
-//! [`sequence`] makes one order of calls and results that all of them take. Then the writer of
-//! a shape keeps to this table. A thing that a shape does not take is left out or becomes a
-//! note in its place, and [`Export::left_out`](Export) says so.
+//! [`sequence`] makes one order of calls and results that all providers accept. Then the writer of
+//! a shape follows this table. A thing that a shape does not take is left out or becomes a note in
+//! its place, and is listed in [`Export::left_out`](Export).
 //!
 //! | | OpenAI chat | OpenAI Responses | Anthropic | Gemini |
 //! |---|---|---|---|---|
@@ -33,11 +33,12 @@
 //! `.../thought-signatures`), the types of their Python packages, and the wording of their
 //! errors: `string too long. Expected a string with maximum length 40` (OpenAI, `tool_calls.id`),
 //! `No tool output found for function call` and `was provided without its required following item`
-//! (Responses), `tool_use ids were found without tool_result blocks immediately after`, also of
-//! text after a call, `String should match pattern '^[a-zA-Z0-9_-]+$'`, `text content blocks must be
-//! non-empty`, `final assistant content cannot end with trailing whitespace` (Anthropic), `the
-//! number of function response parts is equal to the number of function call parts`,
-//! `Function call is missing a thought_signature` (Gemini).
+//! (Responses), `tool_use ids were found without tool_result blocks immediately after`, also for
+//! text after a call, `String should match pattern '^[a-zA-Z0-9_-]+$'`,
+//! `text content blocks must be non-empty`,
+//! `final assistant content cannot end with trailing whitespace` (Anthropic), `the number of
+//! function response parts is equal to the number of function call parts`, `Function call is
+//! missing a thought_signature` (Gemini).
 
 mod anthropic;
 mod export;
@@ -66,11 +67,11 @@ use crate::Message;
 use crate::disk::session_file::{self, Control, Decoded};
 use crate::error::{Error, Result};
 
-/// A conversation in another shape, of all its lines, of which those before `start` are hidden,
-/// with the session's summary (empty without one).
+/// Exports a conversation from all its lines, of which those before `start` are hidden, with the
+/// session's summary (may be empty).
 ///
 /// # Errors
-/// [`Error::ToolCallUnpaired`], with an empty key, if that was asked for.
+/// [`Error::ToolCallUnpaired`], with an empty key, if the options ask for it.
 pub fn export(
     lines: &[u8],
     start: usize,
@@ -107,7 +108,7 @@ pub fn export(
     write(&head, messages, options)
 }
 
-/// What a conversation has before its messages.
+/// The parts of a conversation before its messages.
 pub(crate) struct Head<'a> {
     pub(crate) prompt: Option<String>,
     pub(crate) summary: &'a str,
@@ -115,7 +116,7 @@ pub(crate) struct Head<'a> {
     pub(crate) title: &'a str,
 }
 
-/// The messages in a shape other than their own.
+/// Writes the messages in a shape other than their own.
 ///
 /// # Errors
 /// `ToolCallUnpaired`, without a key.
@@ -153,7 +154,7 @@ pub(crate) fn write(
     Ok(export)
 }
 
-/// The prompt, and the summary with a mark that says what it is.
+/// The prompt, and the summary with a heading that marks it as one.
 fn first_messages(head: &Head<'_>) -> Vec<Message> {
     let prompt = head.prompt.clone().map(Message::system);
     let summary = Some(head.summary).filter(|summary| !summary.trim().is_empty());
@@ -189,7 +190,7 @@ fn in_order(
     Ok(arranged.messages)
 }
 
-/// The error with the key of its session.
+/// Adds the session's key to the error.
 pub(crate) fn of_session(error: Error, session: &str) -> Error {
     match error {
         Error::ToolCallUnpaired { id, .. } => Error::ToolCallUnpaired {
@@ -200,15 +201,15 @@ pub(crate) fn of_session(error: Error, session: &str) -> Error {
     }
 }
 
-/// The messages that a text of some shape has.
+/// The messages of a text in the given shape.
 ///
 /// # Errors
-/// [`Error::InvalidMessage`], which says the place of the one that is none.
+/// [`Error::InvalidMessage`], which names the place of the item that is not a message.
 pub fn import(text: &str, format: Format) -> Result<Vec<Message>> {
     Ok(Transcript::read(text, Some(format))?.messages)
 }
 
-/// The messages of a tidy text in one of the shapes that hold nothing else.
+/// The messages of a tidied text in one of the shapes that hold nothing else.
 fn read(text: &str, format: Format) -> Result<Vec<Message>> {
     match format {
         Format::OpenAi => openai::read(text),
@@ -219,7 +220,7 @@ fn read(text: &str, format: Format) -> Result<Vec<Message>> {
     }
 }
 
-/// Blank lines and control records are no messages.
+/// The messages of the lines. Blank lines and control records are skipped.
 fn lines(text: &str) -> Result<Vec<Message>> {
     let mut messages = Vec::new();
     for (at, line) in text.split('\n').enumerate() {

@@ -15,7 +15,7 @@ use crate::error::Result;
 /// The list of messages.
 pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     let mut messages = Vec::new();
-    // What tools showed: only users show things.
+    // Media of tool results: the API takes media only from users.
     let mut shown: Vec<Value> = Vec::new();
     for turn in turns {
         if turn.role != Role::Result && !shown.is_empty() {
@@ -71,7 +71,7 @@ fn message(turn: &Turn<'_>, shown: &mut Vec<Value>, export: &mut Export) -> Valu
     object.into()
 }
 
-/// A refusal is alone in a content. Beside texts it stands as a field of the message.
+/// Separates refusals: a content holds a refusal alone; beside texts it is a field of the message.
 fn without_refusals(parts: Vec<Value>) -> (Vec<Value>, Option<Value>) {
     let is_refusal = |part: &Value| part["type"] == "refusal";
     let (refusals, said): (Vec<Value>, Vec<Value>) = parts.into_iter().partition(is_refusal);
@@ -87,7 +87,7 @@ fn without_refusals(parts: Vec<Value>) -> (Vec<Value>, Option<Value>) {
     (said, Some(refusal))
 }
 
-/// The content as a text, unless the parts say more than that.
+/// The content as a text, unless its parts need more than that.
 fn content(turn: &Turn<'_>, has_audio: bool, parts: Vec<Value>) -> Value {
     match &*parts {
         [] if turn.calls.is_empty() && !has_audio => "".into(),
@@ -99,7 +99,7 @@ fn content(turn: &Turn<'_>, has_audio: bool, parts: Vec<Value>) -> Value {
     }
 }
 
-/// Who speaks, if that is a name that the API takes.
+/// The speaker's name, if the API takes it.
 fn name(turn: &Turn<'_>, export: &mut Export) -> Option<Value> {
     let name = turn.field("name")?;
     let text = name.as_str().filter(|name| !name.is_empty())?;
@@ -120,8 +120,8 @@ fn call(call: &Call) -> Value {
     json!({"id": call.id, "type": kind, named: {"name": call.name, input: call.input}})
 }
 
-/// A part that the role may have: texts all have, media the user, refusals the assistant. Of
-/// another there is a note.
+/// Writes a part if the role may have it: texts for all roles, media for the user, refusals for the
+/// assistant. Other parts become a note.
 fn write_part(
     turn: &Turn<'_>,
     part: &Part<'_>,
@@ -144,7 +144,7 @@ fn write_part(
             export.leave_out(turn.at, "reasoning: the shape has no place for it");
             None
         }
-        // It goes as `audio`.
+        // It is sent as `audio`.
         PartKind::Audio if turn.role == Role::Model && part.raw["id"].is_string() => None,
         _ => {
             let medium = matches!(turn.role, Role::User | Role::Result)
@@ -213,7 +213,7 @@ pub(super) fn is_detail(detail: &str) -> bool {
     matches!(detail, "auto" | "low" | "high")
 }
 
-/// PicoClaw's messages have the fields of OpenAI's, so that none is lost, known or not.
+/// PicoClaw's messages have the fields of OpenAI's, so no field is lost, known or not.
 pub(super) fn read(text: &str) -> Result<Vec<Message>> {
     let object = || serde_json::from_str::<Request<'_>>(text).map(|request| request.messages);
     let messages: Vec<&RawValue> = match serde_json::from_str(text) {
@@ -230,7 +230,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Message>> {
     messages.iter().enumerate().map(read).collect()
 }
 
-/// The list may be a field of what is sent.
+/// The list may be a field of a request.
 #[derive(Deserialize)]
 struct Request<'a> {
     #[serde(borrow)]

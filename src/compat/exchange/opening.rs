@@ -4,11 +4,11 @@ use super::export::{Export, Opening};
 use super::turn::is_models;
 use crate::Message;
 
-/// What the user says first where the assistant began.
+/// The user's first message where the assistant began.
 pub(super) const PLACEHOLDER: &str = "[The assistant begins.]";
 
-/// Puts a placeholder before the first message if that is the assistant's, or leaves out
-/// what comes before the user's first. Messages of the system stay where they are.
+/// Puts a placeholder before the first message if that is the assistant's, or leaves out all
+/// messages before the user's first. System messages stay where they are.
 pub(super) fn prepare(messages: &mut Vec<(usize, Message)>, opening: Opening, export: &mut Export) {
     let is_aside = |message: &Message| matches!(message.role(), "system" | "developer");
     let is_sent = |message: &Message| {
@@ -41,7 +41,7 @@ fn is_users(message: &Message) -> bool {
     !is_result && !is_models(message.role()) && message.says_something()
 }
 
-/// Takes the placeholder out again.
+/// Removes the placeholder again.
 pub(super) fn remove(messages: &mut Vec<Message>) {
     let first = messages
         .iter()

@@ -1,4 +1,4 @@
-//! What a message is made of, in whichever shape its parts came.
+//! The parts of a message, in any shape.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::anthropic;
 use super::turn::is_models;
 use crate::{Attachment, Message, ToolCall};
 
-/// One thing that a message has for a model: a text, a picture, a tool call.
+/// One thing in a message for a model: a text, a picture, a tool call.
 ///
 /// [`Message::parts`] lists them, [`Budget::part_counter`](crate::Budget::part_counter) prices
 /// them.
@@ -33,9 +33,9 @@ pub enum PartKind {
     Video,
     /// Any other file.
     File,
-    /// What the model thought.
+    /// The model's reasoning.
     Reasoning,
-    /// Why the model will not answer.
+    /// The reason why the model will not answer.
     Refusal,
     /// A tool call.
     Call,
@@ -43,7 +43,7 @@ pub enum PartKind {
     Other,
 }
 
-/// Bytes of data, not in base64, that one token of a medium stands for.
+/// Bytes of data, decoded from base64, per token of a medium.
 const AUDIO_BYTES: usize = 100;
 const VIDEO_BYTES: usize = 500;
 const FILE_BYTES: usize = 20;
@@ -65,25 +65,24 @@ impl<'a> Part<'a> {
         Self { kind, text, raw }
     }
 
-    /// Which kind of thing it is.
+    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> PartKind {
         self.kind
     }
 
-    /// Its text: of a medium its address (`data:` for one that is in the message itself) or,
-    /// without one, its name; of a call its function and arguments; of a part of another
-    /// type its JSON.
+    /// Its text. For a medium: its address (`data:` for one in the message itself) or, without one,
+    /// its name. For a call: its function and arguments. For a part of an unknown type: its JSON.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// How many tokens it may take. Texts, calls and reasoning: a quarter of the characters, of
-    /// reasoning those of its text or of its encrypted form, whichever is longer. A picture:
-    /// 1,600, the most that common models take, or 85 with `"detail": "low"`. A sound: one for
-    /// each 100 bytes; a film: 500; a file: 20, or four if it is text; at least 1,600 each, and
-    /// just that if only an address is known.
+    /// The estimated tokens. Texts, calls and reasoning: a quarter of the characters; reasoning
+    /// counts its text or its encrypted form, whichever is longer. A picture: 1,600, the most that
+    /// common models take, or 85 with `"detail": "low"`. A sound: one token per 100 bytes; a film:
+    /// per 500; a file: per 20, or per four if it is text; at least 1,600 each, and exactly that if
+    /// only an address is known.
     #[must_use]
     pub fn tokens(&self) -> usize {
         match self.kind {
@@ -110,7 +109,7 @@ impl<'a> Part<'a> {
         (size / bytes).max(MEDIUM)
     }
 
-    /// Reasoning in the form that only the provider reads.
+    /// Reasoning in the form that only the provider can read.
     fn encrypted(&self) -> &str {
         let raw = &self.raw;
         let forms = [&raw["data"], &raw["encrypted_content"], &raw["encrypted"]];
@@ -120,13 +119,13 @@ impl<'a> Part<'a> {
             .unwrap_or_default()
     }
 
-    /// Whether it is a picture, a sound, a film or a file.
+    /// True if it is a picture, a sound, a film or a file.
     pub(super) fn is_medium(&self) -> bool {
         use PartKind::{Audio, File, Image, Video};
         matches!(self.kind, Image | Audio | Video | File)
     }
 
-    /// How finely a picture is to be looked at.
+    /// The requested detail of a picture.
     pub(super) fn detail(&self) -> Option<&str> {
         let detail = [&self.raw["image_url"]["detail"], &self.raw["detail"]];
         detail.into_iter().find_map(Value::as_str)
@@ -140,7 +139,7 @@ impl<'a> Part<'a> {
         name.filter(|name| !name.is_empty())
     }
 
-    /// A text in its place, where a provider does not take it.
+    /// A text in its place, for a provider that does not take it.
     pub(super) fn note(&self) -> String {
         let what = match self.kind {
             PartKind::Image => "image",
@@ -161,9 +160,9 @@ impl<'a> Part<'a> {
 }
 
 impl Message {
-    /// Everything that the message has for a model, each with its kind: the parts of its content
-    /// in order, its refusal, reasoning, media, attachments and tool calls. Without text there
-    /// is no part for it.
+    /// Everything in the message for a model, each with its kind: the parts of its content in
+    /// order, its refusal, reasoning, media, attachments and tool calls. A message without text has
+    /// no part for it.
     ///
     /// ```
     /// use sessionlog::{Message, PartKind};
@@ -180,7 +179,7 @@ impl Message {
         parts
     }
 
-    /// The parts but for calls.
+    /// The parts, without calls.
     pub(super) fn own_parts(&self) -> Vec<Part<'_>> {
         let mut parts = Vec::new();
         let field = |name| self.unknown_field(name).and_then(value_of);
@@ -220,7 +219,7 @@ impl Message {
         parts
     }
 
-    /// Whether a model would be told anything by it, beside calls and reasoning.
+    /// True if the message has something for a model, apart from calls and reasoning.
     pub(super) fn says_something(&self) -> bool {
         self.own_parts().iter().any(|part| match part.kind {
             PartKind::Reasoning => false,
@@ -229,14 +228,14 @@ impl Message {
         })
     }
 
-    /// What the model said aloud, as OpenAI has it: an object with its id or its transcript.
+    /// The model's spoken output, in OpenAI's form: an object with its id or its transcript.
     pub(super) fn own_audio(&self) -> Option<Value> {
         let audio = self.unknown_field("audio").and_then(value_of)?;
         let is_any = audio["id"].is_string() || audio["transcript"].is_string();
         (is_any && is_models(self.role())).then_some(audio)
     }
 
-    /// Whether the model's reasoning is kept with it, in whichever shape.
+    /// True if the model's reasoning is kept with it, in any shape.
     pub(super) fn has_reasoning(&self) -> bool {
         let mut parts = self.own_parts().into_iter();
         parts.any(|part| part.kind == PartKind::Reasoning)
@@ -278,7 +277,7 @@ impl<'a> Part<'a> {
         Self::new(kind, name, raw)
     }
 
-    /// A part of a content, as kimi-cli, OpenAI, Anthropic or Google name it.
+    /// A part of a content, in the form of kimi-cli, OpenAI, Anthropic or Google.
     fn read(raw: Value) -> Option<Self> {
         use PartKind::{Audio, File, Image, Other, Reasoning, Refusal, Text, Video};
         let text = |value: &Value| value.as_str().map(String::from);
@@ -329,14 +328,14 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The texts of an item of reasoning of OpenAI's.
+/// The texts of an OpenAI reasoning item.
 pub(super) fn thoughts(item: &Value) -> String {
     let lists = ["summary", "content"].map(|list| anthropic::texts(&item[list]));
     let texts = lists.into_iter().filter(|text| !text.is_empty());
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// The address of what Anthropic calls a source.
+/// The address of an Anthropic source.
 pub(super) fn source(source: &Value) -> Option<String> {
     match source["type"].as_str()? {
         "url" => source["url"].as_str().map(String::from),
@@ -351,7 +350,7 @@ pub(super) fn source(source: &Value) -> Option<String> {
     }
 }
 
-/// The address of a picture that stands in its part (`data`, `mimeType`).
+/// The address of a picture with its data in its part (`data`, `mimeType`).
 fn inline(raw: &Value) -> Option<String> {
     let (data, media) = (raw["data"].as_str()?, raw["mimeType"].as_str()?);
     Some(format!("data:{media};base64,{data}"))
@@ -372,13 +371,13 @@ pub(super) fn data(address: &str) -> Option<(&str, &str)> {
     (!data.is_empty() && data.bytes().all(is_base64)).then_some((kind, data))
 }
 
-/// The media type of an address that says it.
+/// The media type of an address, if it has one.
 pub(super) fn media_type(address: &str) -> Option<&str> {
     let (head, _) = address.strip_prefix("data:")?.split_once(',')?;
     Some(head.split(';').next().unwrap_or(head)).filter(|kind| !kind.is_empty())
 }
 
-/// The media type that the end of a name stands for.
+/// The media type for a name's extension.
 pub(super) fn guessed_type(name: &str) -> &'static str {
     let name = name.split(['?', '#']).next().unwrap_or(name);
     let end = name.rsplit_once('.').map_or("", |(_, end)| end);
@@ -409,7 +408,7 @@ fn kind_of(media_type: &str) -> PartKind {
     }
 }
 
-/// The words for a part of which there is only a note.
+/// The words for a part that becomes a note.
 pub(super) fn homeless(part: &Part<'_>) -> String {
     let what = match part.kind() {
         PartKind::Image => "an image",
@@ -422,7 +421,7 @@ pub(super) fn homeless(part: &Part<'_>) -> String {
     format!("{what} that the provider does not take there: a note stands for it")
 }
 
-/// The pictures that all providers take.
+/// True for picture types that all providers take.
 pub(super) fn is_picture(media_type: &str) -> bool {
     matches!(
         media_type,

@@ -1,4 +1,4 @@
-//! What the readers of all shapes share.
+//! Functions shared by the readers of all shapes.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) fn list(value: &Value) -> Result<&Vec<Value>> {
     list.ok_or_else(|| invalid("there is no list of messages"))
 }
 
-/// Who says a message.
+/// The role of a message.
 pub(super) fn role(message: &Value) -> Result<&str> {
     let role = message.get("role").and_then(Value::as_str);
     role.filter(|role| !role.is_empty())

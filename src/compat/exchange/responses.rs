@@ -38,10 +38,10 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     items.into()
 }
 
-/// Why reasoning does not go.
+/// The reason why reasoning is left out.
 const UNENCRYPTED: &str = "reasoning without the provider's encrypted content";
 
-/// Reasoning that the API knows again: encrypted.
+/// True for reasoning that the API accepts back: encrypted.
 fn is_encrypted(item: &Value) -> bool {
     let encrypted = item["encrypted_content"].as_str();
     encrypted.is_some_and(|content| !content.is_empty())
@@ -49,8 +49,8 @@ fn is_encrypted(item: &Value) -> bool {
         && item["summary"].is_array()
 }
 
-/// Reasoning, then what was said, then calls: reasoning is refused without an item after it,
-/// and with an id of those that were `thought` before.
+/// Writes reasoning, then text, then calls: the API refuses reasoning without an item after it, and
+/// reasoning with an id that was in `thought` before.
 fn write_model(
     turn: &Turn<'_>,
     items: &mut Vec<Value>,
@@ -124,7 +124,7 @@ fn output(turn: &Turn<'_>, export: &mut Export) -> Value {
     json!({"type": kind, "call_id": turn.id, "output": content})
 }
 
-/// Texts, pictures and files that go in; a text alone as such.
+/// Texts, pictures and files as input; a text alone as a string.
 fn inputs(turn: &Turn<'_>, export: &mut Export) -> Value {
     let mut parts = Vec::new();
     for part in &turn.parts {
@@ -197,8 +197,8 @@ fn medium(part: &Part<'_>) -> Option<Value> {
     }
 }
 
-/// The messages of items, alone or as the field `input`, `output` or `items`, and the types of
-/// the items that are none.
+/// The messages of items, given alone or as the field `input`, `output` or `items`, and the types
+/// of the items that are not messages.
 pub(super) fn read(value: &Value) -> Result<(Vec<Message>, Vec<String>)> {
     let fields = ["input", "output", "items", "data"];
     let items = value
@@ -217,16 +217,16 @@ pub(super) fn read(value: &Value) -> Result<(Vec<Message>, Vec<String>)> {
     reader.end()
 }
 
-/// Items on their way to messages: what the model thinks, says and calls in one go is one.
+/// Converts items to messages: consecutive reasoning, text and calls of the model become one.
 #[derive(Default)]
 pub(crate) struct Reader {
     messages: Vec<Message>,
     model: Model,
-    /// Items of known types that are no messages, by type.
+    /// Items of known types that are not messages, by type.
     skipped: Vec<String>,
 }
 
-/// A message of the model's that is not complete.
+/// A message of the model that is not complete yet.
 #[derive(Default)]
 struct Model {
     content: Option<Value>,
@@ -237,7 +237,7 @@ struct Model {
 }
 
 impl Reader {
-    /// Takes the next item in, said at `time` in RFC 3339.
+    /// Takes in the next item, said at `time` in RFC 3339.
     ///
     /// # Errors
     /// `InvalidMessage`.
@@ -308,7 +308,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes in a message that is no item.
+    /// Takes in a message that does not come from an item.
     ///
     /// # Errors
     /// `InvalidMessage`.
@@ -318,7 +318,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The messages, and the types of the items that are none.
+    /// The messages, and the types of the items that are not messages.
     ///
     /// # Errors
     /// `InvalidMessage`.
@@ -375,13 +375,13 @@ fn is_other(kind: &str) -> bool {
             && !kind.starts_with("function"))
 }
 
-/// A content as chat completions have it.
+/// A content in the form of chat completions.
 fn content(content: &Value) -> Result<Value> {
     let parts = match content {
         Value::String(_) => return Ok(content.clone()),
         Value::Null => return Ok("".into()),
         Value::Array(parts) => parts,
-        // Codex: the output of a tool with what became of it.
+        // Codex: the output of a tool with its status.
         Value::Object(object) => {
             let text = object.get("content").filter(|text| text.is_string());
             return Ok(text.cloned().unwrap_or_else(|| content.to_string().into()));

@@ -1,7 +1,7 @@
-//! One legal order of calls and results, for everything that goes to a model.
+//! One legal order of calls and results, for everything that is sent to a model.
 //!
-//! All providers agree on it: the results of a message's calls stand directly after it, one
-//! for each call; [`arrange`] makes that of any list of messages. What they do not agree on is
+//! All providers agree on this order: the results of a message's calls stand directly after it, one
+//! for each call. [`arrange`] brings any list of messages into it. The providers' differences are
 //! in the table of [`exchange`](super).
 
 use std::collections::{HashMap, HashSet};
@@ -12,17 +12,17 @@ use super::turn::is_models;
 use crate::disk::session_file::answered_call;
 use crate::{Message, ToolCall};
 
-/// What a call is answered with that has no result, with [`Unpaired::Answer`].
+/// The result for a call without one, with [`Unpaired::Answer`].
 const NO_RESULT: &str = "[no result]";
 
 /// Messages in an order that every model accepts.
 #[derive(Debug, Default)]
 pub(crate) struct Arranged {
-    /// Each with the place that it had.
+    /// The messages, each with its former place.
     pub(crate) messages: Vec<(usize, Message)>,
-    /// How many messages are not among them.
+    /// The number of messages that were left out.
     pub(crate) gone: usize,
-    /// What was wrong, in order.
+    /// The faults found, in order.
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -42,16 +42,16 @@ pub(crate) enum FaultKind {
     ResultWithoutCall,
     SecondResult,
     SecondCall,
-    /// Only assistants call.
+    /// A call in a message of another role than the assistant.
     CallOfOthers,
-    /// Nothing but reasoning is left of the message, which no model takes alone.
+    /// Only reasoning is left of the message, which no model takes alone.
     Reasoning,
     /// The results do not stand directly after their calls.
     Apart,
 }
 
 impl FaultKind {
-    /// The fault as a report names it, if it costs something.
+    /// The fault as a report names it; `None` if nothing is lost by it.
     pub(crate) fn loss(self) -> Option<&'static str> {
         Some(match self {
             Self::CallWithoutResult => "a tool call without its result",
@@ -65,10 +65,10 @@ impl FaultKind {
     }
 }
 
-/// Puts the results of calls directly after the message with the calls, in the calls' order;
-/// what came between follows them. A result answers the first open call of its id in the
-/// newest message that has one. Calls and results without their other half go, and so do
-/// second ones; the rest of a message with such calls stays. With [`Unpaired::Answer`] a call
+/// Puts the results of calls directly after the message with the calls, in the order of the calls;
+/// messages in between follow them. A result answers the first open call of its id in the newest
+/// message that has one. Calls and results without their other half are left out, and so are
+/// duplicates; the rest of a message with such calls stays. With [`Unpaired::Answer`] a call
 /// without a result gets one that says so.
 pub(crate) fn arrange(messages: Vec<Message>, unpaired: Unpaired) -> Arranged {
     let mut arranged = Arranged::default();
@@ -80,11 +80,11 @@ pub(crate) fn arrange(messages: Vec<Message>, unpaired: Unpaired) -> Arranged {
     arranged
 }
 
-/// One message, while its place is looked for.
+/// One message, while its place is being decided.
 struct Step {
-    /// The place that it had.
+    /// Its former place.
     at: usize,
-    /// Results go with their calls.
+    /// The message; `None` for a result once it was placed with its call.
     message: Option<Message>,
     /// The steps that answer its calls, one for each.
     answers: Vec<Option<usize>>,
@@ -98,7 +98,7 @@ struct Plan {
 impl Plan {
     fn of(messages: Vec<Message>, arranged: &mut Arranged) -> Self {
         let mut steps: Vec<Step> = Vec::with_capacity(messages.len());
-        // The calls without a result so far, by id: the step, and which of its calls.
+        // The calls without a result so far, by id: the step, and the index of the call in it.
         let mut open: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
         let mut answered = HashSet::new();
         for (at, message) in messages.into_iter().enumerate() {
@@ -214,7 +214,7 @@ fn next_open(open: &mut HashMap<String, Vec<(usize, usize)>>, id: &str) -> Optio
     Some(waiting.remove(first))
 }
 
-/// The ids of the calls that a message keeps: none said twice, and none of others than the
+/// The ids of the calls that a message keeps. Drops duplicates, and calls of roles other than the
 /// assistant.
 fn take_calls(message: Message, at: usize, arranged: &mut Arranged) -> (Message, Vec<String>) {
     if message.tool_calls().is_empty() {
@@ -237,8 +237,8 @@ fn take_calls(message: Message, at: usize, arranged: &mut Arranged) -> (Message,
     (message.with_calls(kept), ids)
 }
 
-/// The message with its calls and results where every message has them: not as OpenAI's
-/// older `function_call`, nor as blocks of Anthropic's within the content.
+/// The message with its calls and results in the usual fields: not in OpenAI's older
+/// `function_call`, nor as Anthropic's blocks within the content.
 fn plain(message: Message) -> Vec<Message> {
     let is_blocks = message
         .content_parts()
@@ -351,7 +351,7 @@ mod tests {
             call(&[""]),
             Message::tool("", "4"),
         ];
-        // Two calls of one id in one message are two only if they are not the same.
+        // Two calls with one id in one message are two calls only if they differ.
         let mut again = again;
         again[2] = Message::assistant("")
             .with_tool_call("0", "f", "{}")

@@ -1,5 +1,5 @@
-//! The messages of a conversation as every writer sees them: roles that all providers have,
-//! ids and names that the one accepts.
+//! The messages of a conversation as every writer gets them: with roles that all providers have,
+//! and with ids and names that the provider accepts.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -20,10 +20,10 @@ pub(super) struct Turn<'a> {
     pub(super) message: &'a Message,
     pub(super) parts: Vec<Part<'a>>,
     pub(super) calls: Vec<Call>,
-    /// The call that a result answers: its id, and the function.
+    /// The id of the call that a result answers; `function` is its function.
     pub(super) id: String,
     pub(super) function: String,
-    /// Whether that call is a custom one.
+    /// True if that call is a custom one.
     pub(super) is_custom: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Role {
 pub(super) struct Call {
     pub(super) id: String,
     pub(super) name: String,
-    /// The arguments as a JSON object; of a custom call its input, which is any text.
+    /// The arguments as a JSON object; for a custom call its input, which is any text.
     pub(super) input: String,
     pub(super) is_custom: bool,
     /// Google's signature.
@@ -47,15 +47,15 @@ pub(super) struct Call {
     pub(super) cache_control: Option<Value>,
 }
 
-/// What a provider takes for an id and for a name.
+/// The rules of a provider for ids and names.
 struct Names {
     id: fn(char) -> bool,
     longest_id: usize,
-    /// No id twice in a conversation, or only not in a message.
+    /// True if an id may occur only once in a conversation; false if only once in a message.
     once: bool,
     name: fn(char) -> bool,
     longest_name: usize,
-    /// A name begins with a letter or `_`.
+    /// True if a name must begin with a letter or `_`.
     letter_first: bool,
 }
 
@@ -121,7 +121,7 @@ struct Ids {
 }
 
 impl Ids {
-    /// The id of a call; no other's.
+    /// Gives a call an id that no other call has.
     fn give(&mut self, stored: &str) -> String {
         let longest = self.names.longest_id;
         let clean = match cleaned(stored, self.names.id, longest) {
@@ -140,8 +140,8 @@ impl Ids {
     }
 }
 
-/// The messages of a conversation in a legal order, for a provider; the ids that were changed
-/// are noted.
+/// The messages of a conversation in a legal order, for a provider. Records changed ids in
+/// `export`.
 pub(super) fn turns<'a>(
     messages: &'a [(usize, Message)],
     format: Format,
@@ -185,7 +185,7 @@ fn turn<'a>(at: usize, message: &'a Message, ids: &mut Ids, export: &mut Export)
     let asked = ids.waiting.iter().position(|call| call.stored == stored);
     let asked = asked.filter(|_| role == Role::Result);
     let asked = asked.and_then(|at| ids.waiting.remove(at));
-    // Only a result that was asked to stay without its call has none.
+    // Only a result that is kept without its call has none.
     let asked = asked.unwrap_or_else(|| Waiting {
         stored: String::new(),
         sent: cleaned(stored, ids.names.id, ids.names.longest_id),
@@ -257,8 +257,8 @@ impl ToolCall {
     }
 }
 
-/// Arguments as the text of a JSON object. A model may have written anything: what is no
-/// object becomes the value of `arguments`.
+/// The arguments as the text of a JSON object. A model may have written anything: text that is not
+/// an object becomes the value of `arguments`.
 fn object(arguments: &str) -> String {
     match serde_json::from_str(arguments) {
         Ok(Value::Object(_)) => arguments.to_owned(),
@@ -278,7 +278,7 @@ impl Call {
 }
 
 impl Turn<'_> {
-    /// Whether the message goes: one that says nothing to any model is left out.
+    /// Returns true if the message is sent: a message with nothing for a model is left out.
     pub(super) fn goes(&self, export: &mut Export) -> bool {
         let is_blank =
             self.calls.is_empty() && self.role != Role::Result && !self.message.says_something();
@@ -295,7 +295,7 @@ impl Turn<'_> {
         !is_blank
     }
 
-    /// Reports a name, and the sound of what the model said, for a shape that has neither.
+    /// Reports a name, and the model's spoken audio, for a shape that has neither.
     pub(super) fn leave_fields(&self, export: &mut Export) {
         if self.field("name").is_some() && self.role != Role::Result {
             export.leave_out(self.at, "a name: the shape has no place for it");
@@ -309,7 +309,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The value of a field that a message has no place for.
+    /// The value of a field that is unknown to `Message`.
     pub(super) fn field(&self, name: &str) -> Option<Value> {
         self.message.unknown_field(name).and_then(value)
     }
@@ -318,7 +318,7 @@ impl Turn<'_> {
         self.field("is_error") == Some(Value::Bool(true))
     }
 
-    /// All texts, and notes where there are none.
+    /// All texts, with notes in place of other parts.
     pub(super) fn plain_text(&self) -> String {
         let said = self
             .parts
@@ -343,7 +343,7 @@ pub(super) fn put(object: &mut Map<String, Value>, name: &str, value: Option<Val
     object.extend(value.map(|value| (name.to_owned(), value)));
 }
 
-/// Whether a role is the model's.
+/// True for the model's roles.
 pub(super) fn is_models(role: &str) -> bool {
     matches!(role, "assistant" | "model" | "ai")
 }

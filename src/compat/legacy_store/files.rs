@@ -1,4 +1,4 @@
-//! One JSON file per session: whose file is whose, and replacing one safely.
+//! One JSON file per session: which file belongs to which session, and replacing one safely.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -11,7 +11,7 @@ use crate::front::backend::desk::Desk;
 use crate::ground::storage::{FileKind, LockGuard, OpenMode, Storage};
 use crate::ground::sync::Mutex;
 
-/// What the name of a file starts and ends with that is being written.
+/// The prefix and suffix of the name of a file that is being written.
 const TEMP: (&str, &str) = (".session-", ".tmp");
 
 /// A directory of sessions, one file each.
@@ -19,28 +19,27 @@ const TEMP: (&str, &str) = (".session-", ".tmp");
 pub(super) struct Files {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) dir: PathBuf,
-    /// Held while a file is replaced or removed, and by nobody who reads: of two
-    /// callers that save a session, the one with the older state must not come
-    /// last.
+    /// Held while a file is replaced or removed, but not by readers: if two callers save a session,
+    /// the older state must not be written last.
     names: Mutex<Names>,
     lock: Mutex<Option<Box<dyn LockGuard>>>,
-    /// Tells the files that this store is writing from those of any other.
+    /// Distinguishes the files that this store is writing from those of any other.
     tag: u64,
 }
 
 #[derive(Default)]
 struct Names {
-    /// Names that are taken, by what some file systems make of them: these do not
-    /// tell case apart, and two sessions must not share a file.
+    /// Names that are taken, folded: some file systems do not distinguish case, and two sessions
+    /// must not share a file.
     taken: HashMap<String, BTreeSet<String>>,
-    /// Several only if they were found so: the last is the session's, the
-    /// others would bring it back if it alone were removed.
+    /// The files of each key. Several only if they were found so: the last is the session's; the
+    /// others would bring it back if only the last were removed.
     by_key: HashMap<String, Vec<String>>,
     /// Files written so far.
     written: u64,
 }
 
-/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+/// Shows nothing of the sessions: the output ends up in logs, and reading them would take time.
 impl std::fmt::Debug for Names {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Names")
@@ -53,7 +52,7 @@ impl Files {
     /// The files of a directory, under its writer's lock.
     ///
     /// # Errors
-    /// What the operating system reports.
+    /// As the operating system reports them.
     pub(super) fn open(
         storage: Arc<dyn Storage>,
         dir: &Path,
@@ -72,7 +71,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Gives a file to the session in it; of several, the last.
+    /// Assigns a file to the session in it; if a session has several, the last one counts.
     pub(super) fn own(&self, name: &str, key: &str) {
         let mut names = self.names.lock();
         names.take(name);
@@ -80,17 +79,16 @@ impl Files {
         own.push(name.into());
     }
 
-    /// Keeps a file from every session.
+    /// Reserves a name, so that no session gets it.
     pub(super) fn reserve(&self, name: &str) {
         self.names.lock().take(name);
     }
 
-    /// Writes a session down, if it changed since it last was.
+    /// Saves a session if it changed since it was last saved.
     ///
     /// # Errors
-    /// What the operating system reports. The file is the old one or the new
-    /// one, whole; the session counts as unsaved, and the next save writes it
-    /// again.
+    /// As the operating system reports them. The file is then the old one or the new one, whole;
+    /// the session counts as unsaved, and the next save writes it again.
     pub(super) fn save(&self, desk: &Desk, key: &str) -> Result<()> {
         self.save_as(&mut self.names.lock(), desk, key)
     }
@@ -112,15 +110,15 @@ impl Files {
         })
     }
 
-    /// Removes a session, its files first: what could not be removed would be
-    /// back after the next start.
+    /// Removes a session, its files first: a file that could not be removed would bring the session
+    /// back at the next start.
     ///
     /// # Errors
-    /// What the operating system reports. The session is as it was then, except
-    /// that its file may be gone until the next save, which writes it again.
+    /// As the operating system reports them. The session is then as it was, except that its file
+    /// may be gone until the next save, which writes it again.
     pub(super) fn delete(&self, desk: &Desk, key: &str) -> Result<()> {
         let mut names = self.names.lock();
-        // After closing, the lock may be another's, and so may the files.
+        // After closing, the lock and the files may belong to another writer.
         desk.now(|_| Ok(()))?;
         let removed = self.remove_files(&mut names, key);
         desk.now(|book| {
@@ -133,7 +131,7 @@ impl Files {
         removed
     }
 
-    /// The session's own comes last: as long as it is there, nothing changed.
+    /// Removes the session's files. Its own file comes last: as long as it exists, nothing changed.
     fn remove_files(&self, names: &mut Names, key: &str) -> Result<()> {
         let own = names.by_key.get(key).cloned().unwrap_or_default();
         for name in &own {
@@ -151,15 +149,15 @@ impl Files {
         self.sync_names()
     }
 
-    /// Writes down everything, and lets another writer in. One that cannot be
-    /// written keeps no other from it, but the store open: what is only in
-    /// memory would be gone.
+    /// Saves everything, and releases the lock to other writers. A session that cannot be saved
+    /// does not keep others from being saved, but it keeps the store open: data that is only in
+    /// memory would be lost.
     ///
     /// # Errors
-    /// Of those that could not be written, the first.
+    /// The first error, if sessions could not be saved.
     pub(super) fn close(&self, desk: &Desk) -> Result<()> {
         let mut names = self.names.lock();
-        // Whoever adds something meanwhile has an answer that says so.
+        // A write that comes meanwhile is answered with the store's true state.
         while !desk.shut_if_saved() {
             let mut first = Ok(());
             for key in desk.now(|book| Ok(book.unsaved()))? {
@@ -199,8 +197,8 @@ impl Files {
             .map_err(|e| Error::io("sync", &self.dir, e))
     }
 
-    /// Removes what a crash left half-written, and keeps every session from the
-    /// names of directories: a file cannot take their place.
+    /// Removes files that a crash left half-written, and reserves the names of directories: a file
+    /// cannot take their place.
     fn sweep(&self) -> Result<()> {
         let (start, end) = TEMP;
         let entries = self.storage.read_dir(&self.dir);
@@ -220,8 +218,8 @@ impl Files {
 }
 
 impl Names {
-    /// The name of a session's file: the one PicoClaw would use, or if that
-    /// is unsafe or another's, one with a hash of the key.
+    /// The name of a session's file: the one that PicoClaw would use, or, if that is unsafe or
+    /// taken, one with a hash of the key.
     fn claim(&mut self, key: &str) -> String {
         if let Some(name) = self.by_key.get(key).and_then(|own| own.last()) {
             return name.clone();

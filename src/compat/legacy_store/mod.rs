@@ -1,8 +1,8 @@
 //! PicoClaw's older sessions: one JSON file each, whole in memory.
 //!
-//! A save writes a hidden file, syncs it, renames it and syncs the directory. A crash
-//! before the rename leaves the old file, and the next open removes the hidden one; after
-//! it the new file is there.
+//! A save writes a hidden file, syncs it, renames it and syncs the directory. A crash before the
+//! rename leaves the old file, and the next open removes the hidden one. After the rename the new
+//! file is there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,31 +24,29 @@ use crate::front::handle::blocking;
 use crate::ground::storage::{DiskStorage, LockGuard, Storage};
 use crate::{Message, MigrationReport, Reply};
 
-/// The files of PicoClaw's older session manager, one `*.json` per session, read
-/// and written as it does.
+/// The files of PicoClaw's older session manager, one `*.json` per session, read and written in the
+/// same way.
 ///
-/// All sessions are in memory. A write is kept only once
-/// [`save`](SessionStore::save) or [`close`](SessionStore::close) has returned;
-/// each saves a session by a hidden file, a sync and a rename, so that a crash
-/// leaves the old file or the new one. One that fails keeps no other session from
-/// being saved. Dropping the store saves what is unsaved, and logs it if that
-/// fails. A deletion that fails leaves the session, to be written again by the
-/// next save; should the process die before that, its file may be gone.
+/// All sessions are in memory. A write is kept only once [`save`](SessionStore::save) or
+/// [`close`](SessionStore::close) has returned. Each session is saved by a hidden file, a sync and
+/// a rename, so that a crash leaves the old file or the new one. A session that cannot be saved
+/// keeps no other from being saved. Dropping the store saves unsaved sessions, and logs a failure.
+/// If a deletion fails, the session stays, and the next save writes it again; if the process dies
+/// before that, its file may be gone.
 ///
-/// Scopes and aliases are in these files too, where PicoClaw passes over them. It
-/// drops them from a session that it saves itself: whoever then comes with a
-/// scope of that key first has the session, unless that could be a forgery.
+/// Scopes and aliases are in these files too; PicoClaw ignores them, and drops them from a session
+/// that it saves itself. After that, the first caller with a scope of that key gets the session,
+/// unless the scope could be a forgery.
 ///
-/// A key with `.` or `..` between its `/` or `\` is refused as
-/// [`Error::InvalidKey`]. A file belongs to the key in it; if another key
-/// would have the same file, or the name is unsafe, the second gets a name with a
-/// hash in it. Files that do not decode are left alone. Sidecars, JSONL files and
-/// imported files (`….json.migrated`) are not looked at: open a directory that
-/// may have them through [`open_session_store`](crate::backend::open_session_store).
+/// A key with `.` or `..` between its `/` or `\` is refused as [`Error::InvalidKey`]. A file
+/// belongs to the key in it; if another key would have the same file, or the name is unsafe, the
+/// second key gets a name with a hash in it. Files that do not decode are left alone. Sidecars,
+/// JSONL files and imported files (`….json.migrated`) are ignored: open a directory that may have
+/// them through [`open_session_store`](crate::backend::open_session_store).
 ///
-/// One process writes: the store holds the directory's lock, the one that
-/// [`Store`](crate::Store) takes. If something is in the way of the engine's
-/// own directory, which has a part of it, the rest must do, and that is logged.
+/// One process writes: the store holds the directory's lock, the same as [`Store`](crate::Store)
+/// takes. Part of that lock is in the engine's own directory; if something is in the way of that
+/// directory, the rest of the lock is used alone, and that is logged.
 ///
 /// ```
 /// use sessionlog::backend::{LegacyJsonStore, SessionStore};
@@ -70,7 +68,7 @@ pub struct LegacyJsonStore {
     found: MigrationReport,
 }
 
-/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+/// Shows nothing of the sessions: the output ends up in logs, and reading them would take time.
 impl std::fmt::Debug for LegacyJsonStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LegacyJsonStore")
@@ -99,7 +97,7 @@ impl LegacyJsonStore {
         Self::under(storage, &dir, lock)
     }
 
-    /// Opens a directory whose writer's lock is held already.
+    /// Opens a directory under its writer's lock, which is held already.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -121,7 +119,7 @@ impl LegacyJsonStore {
         })
     }
 
-    /// Something done to a session and its file, where it may block.
+    /// Does `work` on a session and its file, on a thread where it may block.
     fn filed(
         &self,
         key: &str,
@@ -137,8 +135,8 @@ impl LegacyJsonStore {
     }
 }
 
-/// Reads every session; of several files with one key the last by name counts,
-/// as in PicoClaw. Says which files are none, and why.
+/// Reads every session; if several files have one key, the last by name counts, as in PicoClaw.
+/// Reports the files that are not sessions, with the reasons.
 fn load(files: &Files, desk: &Desk) -> Result<MigrationReport> {
     let mut report = MigrationReport::default();
     for name in migrate::candidates(&*files.storage, &files.dir)? {

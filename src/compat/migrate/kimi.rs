@@ -1,4 +1,4 @@
-//! To and from a context file of kimi-cli.
+//! Import from and export to kimi-cli's context files.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,39 +11,38 @@ use crate::disk::session_file::{self, Kind};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
-/// What [`import_kimi`] brought in.
+/// The outcome of [`import_kimi`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KimiImport {
     /// Lines of the file that are not empty; the session has as many.
     pub lines: usize,
-    /// Those that the session's history shows. kimi-cli shows fewer where it
-    /// rejects a line that is a message to this crate: one of a role that only
-    /// PicoClaw has, or with a part of a type that it does not know.
+    /// Lines that the session's history shows. kimi-cli shows fewer where it rejects a line that is
+    /// a message to this crate: one of a role that only PicoClaw has, or with a part of a type that
+    /// it does not know.
     pub messages: usize,
-    /// Those that are no record, here or there. They are in the session's file.
+    /// Lines that neither program reads as a record. They are in the session's file.
     pub unread: usize,
 }
 
-/// What [`export_kimi`] had to leave out.
+/// Things that [`export_kimi`] had to leave out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KimiExport {
-    /// Things of the session that are not in the file, or that kimi-cli does not read in it: once
-    /// for each kind of thing, with how many there were.
+    /// Things of the session that are not in the file, or that kimi-cli does not read in it: one
+    /// entry for each kind, with its number.
     pub left_out: Vec<String>,
 }
 
-/// Makes the session `key` out of a context file of kimi-cli: all of its lines
-/// or, if anything fails, none. Blocks while it reads and writes.
+/// Creates the session `key` from a context file of kimi-cli: all of its lines or, if anything
+/// fails, none. Blocks while it reads and writes.
 ///
-/// Lines come over as bytes, control records and what does not decode included;
-/// line ends become LF, the last line gets one if it has none, and a byte order
-/// mark is dropped. What is a message to this crate is shown, whether or not
-/// kimi-cli would: see [`KimiImport::messages`]. Only a line that Python
-/// takes for JSON and nobody else does (raw control characters in strings, `NaN`)
-/// is written again as JSON proper, so that its message is not lost on readers.
-/// The file stays as it is; one behind a symbolic link is refused. Like every verb
+/// Lines are copied as bytes, including control records and lines that do not decode. Line ends
+/// become LF, the last line gets one if it has none, and a byte order mark is dropped. Lines that
+/// this crate reads as messages are shown, even where kimi-cli would not show them: see
+/// [`KimiImport::messages`]. Only a line that Python accepts as JSON and other readers do not (raw
+/// control characters in strings, `NaN`) is rewritten as valid JSON, so that readers do not lose
+/// its message. The file stays as it is; one behind a symbolic link is refused. Like every verb
 /// this resolves the key first.
 ///
 /// ```
@@ -68,9 +67,9 @@ pub struct KimiExport {
 ///
 /// # Errors
 /// [`Error::SessionExists`] if the session has a line or a summary already,
-/// [`Error::MessageTooLarge`], without messages, for a line over
-/// [the limit](crate::StoreOptions::max_line_bytes),
-/// [`Error::Io`] if the file cannot be read, and those all verbs share.
+/// [`Error::MessageTooLarge`], without messages, for a line over [the
+/// limit](crate::StoreOptions::max_line_bytes), [`Error::Io`] if the file cannot be read, and the
+/// errors all verbs share.
 pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> Result<KimiImport> {
     let path = absolute(path.as_ref())?;
     session_file::validate_key(key)?;
@@ -93,34 +92,31 @@ pub fn import_kimi(path: impl AsRef<Path>, key: &str, handle: &StoreHandle) -> R
     Err(Error::SessionExists { key: key.into() })
 }
 
-/// Writes the lines of the session `key` to a new file at `path`, which kimi-cli
-/// reads. Bytes for bytes: a file that [`import_kimi`] brought in comes out as it
-/// went in, but for what is said there and here.
+/// Writes the lines of the session `key` to a new file at `path` for kimi-cli. Byte for byte: a
+/// file that [`import_kimi`] brought in comes out unchanged, except as documented there and here.
 ///
 /// [`export_kimi_report`] also returns what kimi-cli will not see.
 ///
-/// Truncated messages are left out. The system prompt and the token count that
-/// were hidden with them stand in front, if there were any, as compacting the
-/// session would leave them. Checkpoints that went with them cannot be gone back
-/// to. kimi-cli does not know of such: it would take one in front for the
-/// beginning of the conversation, and going back to it would empty the file. So
-/// they are left out, but for the last one if it numbers the next checkpoint:
-/// that one stands at the end, `"lost": true`. kimi-cli goes on counting from
-/// there, and going back to it takes it to what was exported; [`Context::open`](
-/// crate::Context::open) and [`import_kimi`] know that it is lost.
+/// Truncated messages are left out. If a system prompt and a token count were hidden with them,
+/// those come first, as compacting the session would leave them. Checkpoints among the truncated
+/// lines cannot be reverted to. kimi-cli does not know such checkpoints: it would take one in front
+/// for the beginning of the conversation, and a revert to it would empty the file. So they are left
+/// out, except the last one if it numbers the next checkpoint: that one is written at the end, with
+/// `"lost": true`. kimi-cli goes on counting from there, and reverting to it gives the exported
+/// conversation. [`Context::open`](crate::Context::open) and [`import_kimi`] know that it is lost.
 ///
-/// The file is there whole or, after a crash, empty or not at all. Blocks
-/// while it reads and writes.
+/// The file is there whole or, after a crash, empty or not at all. Blocks while it reads and
+/// writes.
 ///
 /// # Errors
-/// [`Error::SessionNotFound`], [`Error::InStore`] if the file would be in the
-/// directory of a store, this one or another, [`Error::Io`] if something is at
-/// `path` already or the file cannot be written, and those all verbs share.
+/// [`Error::SessionNotFound`], [`Error::InStore`] if the file would be in the directory of a store,
+/// this one or another, [`Error::Io`] if something is at `path` already or the file cannot be
+/// written, and the errors all verbs share.
 pub fn export_kimi(key: &str, path: impl AsRef<Path>, handle: &StoreHandle) -> Result<()> {
     export_kimi_report(key, path, handle).map(|_| ())
 }
 
-/// As [`export_kimi`]; returns what kimi-cli will not see: the summary, which no line says, and
+/// As [`export_kimi`]; returns what kimi-cli will not see: the summary, which is in no line, and
 /// messages that it does not read.
 ///
 /// # Errors
@@ -141,12 +137,12 @@ pub fn export_kimi_report(
     context_file::outside_stores(&*storage, &path)?;
     let temp =
         context_file::parent(&path).join(format!(".{}.new", context_file::file_name(&path)?));
-    // The name is taken first, so that nothing can be put in its place.
+    // The name is taken first, so that nothing else can take it.
     context_file::create(&*storage, &path, b"").map_err(|e| Error::io("write", &path, e))?;
     let written = put(&*storage, &temp, &path, &lines);
     if written.is_err() {
         for left in [&temp, &path] {
-            // What cannot be removed is empty or hidden.
+            // A file that cannot be removed is empty or hidden.
             let _ = storage.remove_file(left);
         }
     }

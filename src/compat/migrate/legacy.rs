@@ -23,9 +23,9 @@ use crate::{Durability, Message, SessionMeta, StoreHandle, Update};
 
 pub(crate) use names::candidates;
 
-/// Imports the sessions of PicoClaw's older manager, one `*.json` file each,
-/// and says how many; see [`migrate_from_json_report`], which also returns which
-/// files it had to leave: this only logs them, as warnings.
+/// Imports the sessions of PicoClaw's older manager, one `*.json` file each; returns their number.
+/// [`migrate_from_json_report`] also returns the files that were left; this only logs them, as
+/// warnings.
 ///
 /// ```
 /// use sessionlog::{Store, migrate_from_json};
@@ -52,46 +52,40 @@ pub fn migrate_from_json(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<u
     Ok(migrate_from_json_report(dir, store)?.migrated)
 }
 
-/// Imports the sessions of PicoClaw's older manager, one `*.json` file each,
-/// and says which files it had to leave.
+/// Imports the sessions of PicoClaw's older manager, one `*.json` file each, and reports the files
+/// that were left.
 ///
-/// `dir` is usually the store's own directory; one that does not exist holds
-/// nothing to import. Each file directly in it whose name ends in `.json`, in
-/// the order of names, replaces the history of the session it names (its key,
-/// or if that is empty its file name without `.json`), and the summary if it
-/// has one. As PicoClaw does it, sessions are dated to now; [`import_picoclaw`] keeps their
-/// times. Scope and aliases, which only
-/// [`LegacyJsonStore`](crate::backend::LegacyJsonStore) writes there, go to a
-/// session that has neither; else its own stay. Keys are taken literally.
-/// Then the file gets the name `….json.migrated`, replacing what had that. A
-/// `….meta.json` is a sidecar, and left alone, unless it is the file in which
-/// the older manager kept a session whose key ends in `.meta`; those come
-/// first.
+/// `dir` is usually the store's own directory; one that does not exist holds nothing to import.
+/// Each file directly in it whose name ends in `.json` is imported, in the order of names. It
+/// replaces the history of the session it names (its key, or if that is empty its file name without
+/// `.json`), and the summary if it has one. As in PicoClaw, sessions are dated to now;
+/// [`import_picoclaw`] keeps their times. Scope and aliases, which only
+/// [`LegacyJsonStore`](crate::backend::LegacyJsonStore) writes there, are given to a session that
+/// has neither; otherwise the session keeps its own. Keys are taken literally. Then the file is
+/// renamed to `….json.migrated`, replacing any file of that name. A `….meta.json` is a sidecar, and
+/// left alone, unless it is the file in which the older manager kept a session whose key ends in
+/// `.meta`; those come first.
 ///
-/// A session is imported whole however long it is, in one step: until then the
-/// store shows what it had, and after a crash the one or the other. It is in
-/// memory meanwhile. A file that does not decode, or whose key, summary or one
-/// of whose messages the store does not accept, stays as it is, is reported, and
-/// logged as a warning. So it can be run at every start: with nothing left to
-/// import it changes nothing.
+/// A session of any length is imported whole, in one step: until then the store shows its old
+/// content, and after a crash the old or the new one. It is in memory meanwhile. A file stays as it
+/// is, is reported, and is logged as a warning if it does not decode, or if the store does not
+/// accept its key, its summary or one of its messages. So the import can run at every start: with
+/// nothing left to import it changes nothing.
 ///
-/// What a session has already becomes a [backup](StoreHandle::list_backups), and
-/// is reported, unless it is just what the file holds; a summary that the file
-/// replaces does not.
+/// The existing content of a session becomes a [backup](StoreHandle::list_backups), and is
+/// reported, unless it equals that of the file; a replaced summary does not become a backup.
 ///
-/// Run it before anything else writes to the sessions: a crash just before a
-/// file gets its new name makes the next run import it again, over what was
-/// added since.
+/// Run it before anything else writes to the sessions: a crash just before a file is renamed makes
+/// the next run import it again, over anything added since.
 ///
-/// Blocks until everything is on disk: call it from a plain thread, or in async
-/// code through `spawn_blocking`.
+/// Blocks until everything is on disk: call it from a plain thread, or in async code through
+/// `spawn_blocking`.
 ///
 /// # Errors
-/// [`Error::ReadOnly`] on a store opened read-only; any error of the store, or
-/// of listing or renaming files, and those of reading them that the disk is to
-/// blame for. Sessions imported before stay imported, their
-/// files renamed; the one that failed and all after it are imported by the next
-/// run.
+/// [`Error::ReadOnly`] on a store opened read-only; any error of the store, or of listing or
+/// renaming files, and errors of reading them that the disk causes. Sessions imported before stay
+/// imported, with their files renamed; the one that failed and all after it are imported by the
+/// next run.
 pub fn migrate_from_json_report(
     dir: impl AsRef<Path>,
     store: &StoreHandle,
@@ -99,9 +93,9 @@ pub fn migrate_from_json_report(
     Import::of(dir.as_ref(), store)?.one_by_one()
 }
 
-/// Imports the sessions of PicoClaw's older manager as [`migrate_from_json_report`] does, and
-/// keeps their times: a session is no younger than its file says, and was changed last when
-/// the file says, unless it had messages.
+/// Imports the sessions of PicoClaw's older manager as [`migrate_from_json_report`] does, and keeps
+/// their times: a session counts as created no later than its file says. Its time of change is the
+/// file's, unless it had messages.
 ///
 /// Blocks until everything is on disk, durably.
 ///
@@ -113,13 +107,12 @@ pub fn import_picoclaw(dir: impl AsRef<Path>, store: &StoreHandle) -> Result<Mig
     import.one_by_one()
 }
 
-/// As [`migrate_from_json_report`], but no file gets its new name before every
-/// session is in the store, and if that fails for one, all have their old names
-/// again: the files hold everything, or nothing that the store does not hold.
+/// As [`migrate_from_json_report`], but no file is renamed before every session is in the store. If
+/// renaming fails for one file, all get their old names back: the files hold everything, or nothing
+/// that the store does not hold.
 ///
 /// # Errors
-/// As [`migrate_from_json_report`]. If a file could not be given its old name
-/// back, that error.
+/// As [`migrate_from_json_report`]. If a file could not be given its old name back, that error.
 pub(crate) fn migrate_together(dir: &Path, store: &StoreHandle) -> Result<MigrationReport> {
     let import = Import::of(dir, store)?;
     let mut report = MigrationReport::default();
@@ -136,9 +129,9 @@ pub(crate) fn migrate_together(dir: &Path, store: &StoreHandle) -> Result<Migrat
     Ok(report)
 }
 
-/// The keys of the sessions that [`migrate_together`] would import, each with the
-/// name of its file; of several with one key, the last. A file that it would
-/// leave is none: the store's session of that key is no copy of it.
+/// The keys of the sessions that [`migrate_together`] would import, each with the name of its file;
+/// if several files have one key, the last. A file that it would leave is not included: the store's
+/// session of that key is not a copy of it.
 ///
 /// # Errors
 /// If the directory cannot be listed, or a file cannot be read.
@@ -155,21 +148,20 @@ pub(crate) fn keys_to_import(dir: &Path, store: &StoreHandle) -> Result<HashMap<
     Ok(keys)
 }
 
-/// No time the store gives a message is longer: what fits with this one fits
-/// whenever it is imported.
+/// The longest time that the store gives a message: a session that fits with this one fits whenever
+/// it is imported.
 const LONGEST_TIME: &str = "2026-01-02T03:04:05.123456789Z";
 
-/// What a file holds that may be a session of the older manager.
+/// The content of a file that may be a session of the older manager.
 pub(crate) enum Found {
     Session(LegacySession),
     Sidecar,
-    /// None of both, and why.
+    /// Neither of the two, with the reason.
     Neither(String),
 }
 
-/// Reads a file. One that is not ours to read, or no file, is none; if the
-/// disk fails to read a file nothing is known of it, and it must not be passed
-/// over.
+/// Reads a file. A file that cannot be ours, or is no regular file, is `Neither`. If the disk fails
+/// to read a file, its content is unknown, and it must not be skipped.
 ///
 /// # Errors
 /// If the disk fails.
@@ -209,12 +201,12 @@ fn is_about_the_file(error: &io::Error, storage: &dyn Storage, path: &Path) -> b
     matches!(error.kind(), NotFound | PermissionDenied) || no_file()
 }
 
-/// What became of one file.
+/// The outcome of one file.
 enum Outcome {
     Imported,
     /// It stays where it is.
     Left(String),
-    /// It is none of ours to import.
+    /// A sidecar, which is not imported.
     Sidecar,
 }
 
@@ -237,7 +229,7 @@ impl<'a> Import<'a> {
         })
     }
 
-    /// Imports every file, and gives each its new name before the next.
+    /// Imports every file, and renames each before the next.
     fn one_by_one(&self) -> Result<MigrationReport> {
         let mut report = MigrationReport::default();
         for name in self.candidates()? {
@@ -248,7 +240,7 @@ impl<'a> Import<'a> {
         Ok(report)
     }
 
-    /// Imports a file, and says whether it may be retired.
+    /// Imports a file; returns true if it may be retired.
     fn counted(&self, name: &str, report: &mut MigrationReport) -> Result<bool> {
         match self.file(name, report)? {
             Outcome::Imported => {
@@ -269,8 +261,8 @@ impl<'a> Import<'a> {
         };
         match self.store_session(session, report) {
             Ok(()) => Ok(Outcome::Imported),
-            // About the session, not the store, and the same at every run: it
-            // must not keep those after it from being imported.
+            // The error is about the session, not the store, and the same at every run: it must not
+            // keep later files from being imported.
             Err(error @ (Error::InvalidKey { .. } | Error::MessageTooLarge { .. })) => {
                 Ok(Outcome::Left(error.to_string()))
             }
@@ -278,9 +270,9 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// All commands are on disk when this returns. What the store would refuse
-    /// is refused before the first: a session left half imported would be
-    /// replaced again by every later run.
+    /// Imports a session; all commands are on disk when this returns. Content that the store would
+    /// refuse is refused before the first command: a session left half imported would be replaced
+    /// again by every later run.
     fn store_session(&self, session: LegacySession, report: &mut MigrationReport) -> Result<()> {
         self.check(&session, &clock::rfc3339(self.engine.shared.clock.now()))?;
         let LegacySession {
@@ -328,8 +320,7 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// Whether the store accepts a session, if messages without a time get
-    /// the time `now`.
+    /// Checks that the store accepts a session, if messages without a time get the time `now`.
     ///
     /// # Errors
     /// `InvalidKey` or `MessageTooLarge`.
@@ -347,7 +338,7 @@ impl<'a> Import<'a> {
         self.store.check_lines(&session.messages, now)
     }
 
-    /// What a session has of its own is newer.
+    /// Stores tags. Tags that a session has already are newer, and stay.
     fn store_tags(&self, key: &str, tags: SessionTags) -> Result<()> {
         let is_newer = || Ok(!self.store.session_meta(key).wait()?.tags.is_empty());
         if tags.is_empty() || is_newer()? {
@@ -358,8 +349,8 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
-    /// What a session has of its own is newer. Why the store does not accept what
-    /// the file says, if so: it must not keep the messages out.
+    /// Stores scope and aliases. Those that a session has already are newer, and stay. Returns the
+    /// error if the store does not accept the file's: it must not keep the messages out.
     fn store_identity(
         &self,
         key: &str,
@@ -380,16 +371,16 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Whether a session shows these messages and nothing else, as an import leaves
-    /// it that was cut short before the file got its new name. Imported again it
-    /// would be a backup of itself. A time counts if the file says one.
+    /// True if a session shows these messages and nothing else, as after an import that was cut
+    /// short before the file was renamed. Imported again, it would become a backup of itself. Times
+    /// count only where the file has them.
     fn shows(&self, key: &str, coming: &[Message]) -> Result<bool> {
         if self.store.tail(key, 1).wait()?.is_empty() {
             return Ok(false);
         }
         let stored = self.store.history(key).wait()?;
         let (lines, start) = self.store.all_lines(key)?;
-        // A line that is no message is something that the file has not.
+        // A line that is not a message is something that the file does not have.
         let only = session_file::lines(&lines[start..]).count() == stored.len();
         let coming = coming.iter().filter(|message| !message.is_transient());
         let line = |message: &Message| session_file::encode(message, None);
@@ -403,9 +394,9 @@ impl<'a> Import<'a> {
         Ok(only && coming.clone().count() == stored.len() && coming.zip(&stored).all(same))
     }
 
-    /// Makes a backup of what a session shows, if anything: the file may have
-    /// turned up long after the session was begun. A crash after this leaves the
-    /// session empty and the file where it is, for the next run.
+    /// Makes a backup of a session's visible content, if any: the file may have turned up long
+    /// after the session was begun. A crash after this leaves the session empty and the file in
+    /// place, for the next run.
     fn keep_live(&self, key: &str, coming: &[Message]) -> Result<bool> {
         if self.store.tail(key, 1).wait()?.is_empty() {
             return Ok(false);
@@ -421,8 +412,8 @@ impl<'a> Import<'a> {
         Ok(true)
     }
 
-    /// The time of now for messages that without one would be control records;
-    /// the store gives it to the others.
+    /// Gives the current time to messages that would be control records without one; the store
+    /// gives it to the others.
     fn stamped(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
         let now = clock::rfc3339(self.engine.shared.clock.now());
         let stamp = |message: Message| match message.check_writable() {
@@ -433,7 +424,7 @@ impl<'a> Import<'a> {
     }
 }
 
-/// Whether a session was given a scope or aliases.
+/// True if a session was given a scope or aliases.
 fn has_identity(meta: &SessionMeta) -> bool {
     let scope = meta.scope.as_deref();
     scope.is_some_and(|scope| scope.get() != "null") || !meta.aliases.is_empty()

@@ -1,4 +1,4 @@
-//! To files that PicoClaw's JSONL store reads.
+//! Export to files that PicoClaw's JSONL store reads.
 
 mod destination;
 mod lines;
@@ -15,32 +15,32 @@ use crate::engine::reader;
 use crate::engine::snapshot::Snapshot;
 use crate::error::{Error, Result};
 
-/// Writes every session of a store into `dir`, as files that PicoClaw's JSONL store
-/// reads in full: what it has no place for is left out, and reported.
+/// Writes every session of a store into `dir`, as files that PicoClaw's JSONL store reads in full.
+/// Data that it has no place for is left out, and reported.
 ///
-/// `dir` must be new or empty, and may lie in the store's own, where no verb looks for it;
-/// directories above it are made. Of each session there are
+/// `dir` must be new or empty. It may lie in the store's own directory, where no verb looks for it.
+/// Missing parent directories are created. For each session there are
 ///
 /// * `<key>.jsonl`, `:`, `/` and `\` in the key as `_`: the messages that
-///   [`history`](StoreHandle::history) shows. No control record, no truncated message.
-///   A message that is a text is the line it is in the store, fields that nobody knows
-///   included. A list of parts becomes a text: text parts are put together, thoughts
-///   become `reasoning_content` if that is empty, images, audio and video become `media`
-///   (`data:` and `media://`) or `attachments` (other addresses).
+///   [`history`](StoreHandle::history) shows, without control records and truncated messages. A
+///   message with a text as its content is written as the line in the store, unknown fields
+///   included. A list of parts becomes a text: text parts are joined, thoughts become
+///   `reasoning_content` if that is empty, images, audio and video become `media` (`data:` and
+///   `media://`) or `attachments` (other addresses).
 /// * `<key>.meta.json`: summary, scope, aliases and times as they are, `skip` 0.
 ///
-/// PicoClaw finds a session's files by its key alone. So of keys that lead to one file
-/// name only the first is exported, in the order of their bytes, and none whose file
-/// name is over 255 bytes. A file that names no session, its sidecar lost, goes without
-/// one. Backups stay behind.
+/// PicoClaw finds a session's files by its key alone. So if several keys lead to one file name,
+/// only the first in byte order is exported; a session whose file name is over 255 bytes is not. A
+/// file that names no session, because its sidecar was lost, is exported without one. Backups are
+/// not exported.
 ///
-/// A session is exported as it is at one moment; the store may be in use meanwhile, or
-/// be open read-only. Blocks until everything is on disk, and holds no session in memory.
-/// [`export_picoclaw_sessions`] exports some.
+/// A session is exported as it is at one moment; the store may be in use meanwhile, or be open
+/// read-only. Blocks until everything is on disk, and holds no session in memory.
+/// [`export_picoclaw_sessions`] exports some sessions.
 ///
-/// Every file is there whole, and every `.jsonl` file before the first sidecar: after a
-/// crash there is nothing, hidden files, or whole histories of which some lack their
-/// sidecars. If it fails, what it wrote is removed.
+/// Every file is there whole, and every `.jsonl` file before the first sidecar: after a crash there
+/// is nothing, hidden files, or whole histories of which some lack their sidecars. If it fails, the
+/// written files are removed.
 ///
 /// ```
 /// use sessionlog::{Message, Store, export_picoclaw};
@@ -65,10 +65,9 @@ use crate::error::{Error, Result};
 /// ```
 ///
 /// # Errors
-/// [`Error::InStore`] if `dir` is the directory of a store, this one or another,
-/// [`Error::Io`] if it has files already or cannot be written to; nothing was written
-/// then. Those all verbs share. A session that cannot be read fails nothing: it is
-/// reported.
+/// [`Error::InStore`] if `dir` is the directory of a store, this one or another, [`Error::Io`] if
+/// it has files already or cannot be written to; nothing was written then. The errors all verbs
+/// share. A session that cannot be read is reported, and does not fail the call.
 pub fn export_picoclaw(dir: impl AsRef<Path>, handle: &StoreHandle) -> Result<PicoclawExport> {
     let handle = handle.exact_keys();
     let mut keys: BTreeSet<String> = handle.list_sessions().wait()?.into_iter().collect();
@@ -105,10 +104,10 @@ pub fn export_picoclaw_sessions(
     export.run(keys.into_iter().map(Session::listed))
 }
 
-/// What is to be exported.
+/// A session to be exported.
 struct Session {
     key: String,
-    /// Whether its key is known, so that a sidecar may say it.
+    /// True if its key is known, so that a sidecar can name it.
     listed: bool,
 }
 
@@ -125,7 +124,7 @@ impl Session {
     }
 }
 
-/// A session whose files are written, under hidden names.
+/// A session with its files written, under hidden names.
 struct Staged {
     key: String,
     stem: String,
@@ -138,7 +137,7 @@ struct Staged {
 struct Export {
     handle: StoreHandle,
     into: Destination,
-    /// The keys that have file names there.
+    /// The keys of the file names in use.
     names: HashMap<String, String>,
     report: PicoclawExport,
 }
@@ -172,7 +171,7 @@ impl Export {
         self.place(staged)
     }
 
-    /// Writes a session under hidden names, if it can go.
+    /// Writes a session under hidden names, if it can be exported.
     fn stage(&mut self, session: Session) -> Result<Option<Staged>> {
         let stem = session_file::plain_stem(&session.key);
         if let Some(reason) = self.refusal(&stem) {
@@ -181,7 +180,7 @@ impl Export {
         }
         let snapshot = match self.handle.moment(&session.key) {
             Ok(snapshot) => snapshot,
-            // About this session; the others can go.
+            // The error is about this session; the others can be exported.
             Err(error @ (Error::Io { .. } | Error::InvalidKey { .. })) => {
                 self.skip(session.key, &error.to_string());
                 return Ok(None);
@@ -207,7 +206,7 @@ impl Export {
         }))
     }
 
-    /// Why PicoClaw cannot have a session of this file name.
+    /// The reason why PicoClaw cannot have a session of this file name.
     fn refusal(&self, stem: &str) -> Option<String> {
         if stem.len() > session_file::PICOCLAW_STEM {
             return Some("PicoClaw's file name for it is over 255 bytes".into());
@@ -216,7 +215,7 @@ impl Export {
         Some(format!("to PicoClaw its file is that of {other:?}"))
     }
 
-    /// Where the lines are, and how many; nowhere if they cannot be read.
+    /// The path and the number of the lines; `None` if they cannot be read.
     fn stage_log(
         &mut self,
         key: &str,
@@ -252,9 +251,9 @@ impl Export {
         file.finish()
     }
 
-    /// Gives the files their names. A log without its sidecar shows whole what is
-    /// live; a sidecar without its log is a session that lost its messages. So all logs
-    /// are there for good before the first sidecar is.
+    /// Gives the files their names. A log without its sidecar shows all live lines; a sidecar
+    /// without its log would be a session that lost its messages. So all logs are durable before
+    /// the first sidecar gets its name.
     fn place(&mut self, staged: Vec<Staged>) -> Result<()> {
         let mut placed = Vec::with_capacity(staged.len());
         for session in staged {

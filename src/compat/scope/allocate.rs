@@ -14,7 +14,7 @@ use crate::disk::session_file::{SessionScope, fold};
 /// The session of an inbound message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// Where the session belongs, to be stored with it.
+    /// The session's scope, to be stored with it.
     pub scope: SessionScope,
     /// The session's key.
     pub session_key: String,
@@ -24,46 +24,43 @@ pub struct Allocation {
     pub main_session_key: String,
     /// The keys that older versions gave the main session.
     pub main_aliases: Vec<String>,
-    /// What [`isolated`](Self::isolated) puts in place of the key, if another
-    /// conversation could have the same one.
+    /// The key that [`isolated`](Self::isolated) uses instead, if another conversation could have
+    /// the same key.
     own_key: Option<String>,
-    /// What `isolated` puts in place of the aliases.
+    /// The aliases that `isolated` uses instead.
     own_aliases: Vec<String>,
 }
 
 impl Allocation {
-    /// Whether another conversation, with other ids, gets the same key: an id
-    /// holds what PicoClaw joins ids with, or a sender passes for a linked person,
-    /// by the name or by a prefix of its own making
-    /// ([`resolve_linked_sender`](super::resolve_linked_sender)).
+    /// Returns true if another conversation, with other ids, gets the same key: an id holds a
+    /// character that PicoClaw joins ids with, or a sender passes for a linked person, by the name
+    /// or by a prefix of its own making ([`resolve_linked_sender`](super::resolve_linked_sender)).
     #[must_use]
     pub fn is_ambiguous(&self) -> bool {
         self.own_key.is_some()
     }
 
-    /// The allocation with a key and aliases that no other conversation has. A key
-    /// that is not [ambiguous](Self::is_ambiguous) stays PicoClaw's. An ambiguous
-    /// one becomes an opaque key of its own that PicoClaw does not know, which is
-    /// not that of the scope ([`build_session_key`](super::build_session_key)); it
-    /// has no aliases. So nobody takes a place in another's conversation by the
-    /// choice of an id, nor keeps another from theirs.
+    /// The allocation with a key and aliases that no other conversation has. A key that is not
+    /// [ambiguous](Self::is_ambiguous) stays PicoClaw's. An ambiguous key becomes an opaque key
+    /// that PicoClaw does not know and that is not the key of the scope
+    /// ([`build_session_key`](super::build_session_key)); it has no aliases. So no sender can join
+    /// another conversation by choosing an id, nor keep another sender out of theirs.
     ///
-    /// Of the aliases those stay that no other conversation under the same policy
-    /// keeps. What goes, and with it the history that an older version kept under
-    /// it, unless the gateway promotes it by itself:
+    /// Of the aliases, those stay that no other conversation under the same policy keeps. The
+    /// following are removed, and with them the history that an older version kept under them,
+    /// unless the gateway promotes it by itself:
     ///
-    /// - `agent:<agent>:main`, which all of an agent's conversations claim. The
-    ///   main session has a key of its own,
-    ///   [`main_session_key`](Self::main_session_key).
-    /// - `agent:<agent>:direct:<peer>`, which says nothing of the platform.
-    /// - Without an account, those of every account but `default`.
-    /// - All in a space, all of a group told apart by sender, all of a private
-    ///   chat with a topic, if these are what a scope tells conversations apart by.
-    /// - Of a private chat, those of the peer that does not tell it apart: by
-    ///   `chat`, those of the sender; by `sender`, those of the chat; by both, all
-    ///   unless the two ids are the same, as they are on Telegram.
-    /// - Those with a `:` in an id, or a `/` in the chat's; those of a chat without
-    ///   a kind; and those that name a linked person the sender is not.
+    /// - `agent:<agent>:main`, which all of an agent's conversations claim. The main session has a
+    ///   key of its own, [`main_session_key`](Self::main_session_key).
+    /// - `agent:<agent>:direct:<peer>`, which does not name the platform.
+    /// - Aliases without an account, for every account but `default`.
+    /// - All aliases in a space, all of a group separated by sender, and all of a private chat with
+    ///   a topic, if the scope separates conversations by these.
+    /// - Of a private chat, the aliases of the peer that does not separate it: by `chat`, those of
+    ///   the sender; by `sender`, those of the chat; by both, all unless the two ids are the same,
+    ///   as they are on Telegram.
+    /// - Aliases with a `:` in an id, or a `/` in the chat's id; those of a chat without a kind;
+    ///   and those that name a linked person other than the sender.
     ///
     /// The main key and aliases are left as they are.
     ///
@@ -99,12 +96,12 @@ impl Allocation {
     }
 }
 
-/// Finds the session of an inbound message: byte for byte what PicoClaw
-/// computes, and the same for the same input.
+/// Finds the session of an inbound message. The result is byte for byte the same as PicoClaw's, and
+/// the same for the same input.
 ///
-/// A dimension without a value is left out of the scope. On Telegram, topics are
-/// told apart within the chat's value unless the policy names `topic`, in any
-/// case: `Topic` adds no dimension and merges the topics all the same.
+/// A dimension without a value is left out of the scope. On Telegram, the topic is part of the
+/// chat's value, so that topics are separate, unless the policy names `topic`, in any case:
+/// `Topic` adds no dimension, but merges the topics all the same.
 ///
 /// ```
 /// use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};
@@ -143,8 +140,8 @@ pub fn allocate_route_session(
     }
 }
 
-/// The topic that is part of the chat's value: forum topics on Telegram, unless
-/// the policy tells topics apart itself.
+/// The topic that is part of the chat's value: forum topics on Telegram, unless the policy has
+/// topics as a dimension.
 pub(super) fn topic_in_chat<'a>(
     context: &'a InboundContext,
     policy: &SessionPolicy,
@@ -153,19 +150,19 @@ pub(super) fn topic_in_chat<'a>(
     (folds_topics(context, policy) && !topic.is_empty()).then_some(topic)
 }
 
-/// Whether a topic, if there is one, is part of the chat's value.
+/// True if a topic, if there is one, is part of the chat's value.
 pub(super) fn folds_topics(context: &InboundContext, policy: &SessionPolicy) -> bool {
     let names_topic = |dimension: &String| dimension.trim().eq_ignore_ascii_case("topic");
     context.channel.trim().eq_ignore_ascii_case("telegram")
         && !policy.dimensions.iter().any(names_topic)
 }
 
-/// Whether a chat is private. (An empty kind is not, as far as aliases go.)
+/// True if a chat is private. (An empty kind is not, as far as aliases are concerned.)
 pub(super) fn is_direct(context: &InboundContext) -> bool {
     context.chat_type.trim().eq_ignore_ascii_case("direct")
 }
 
-/// A kind of chat or space, or what an empty one counts as.
+/// A kind of chat or space, or `default` for an empty one.
 pub(super) fn kind_or(kind: &str, default: &str) -> String {
     let kind = fold(kind);
     if kind.is_empty() { default } else { &kind }.to_owned()

@@ -1,31 +1,30 @@
-//! Two conversations, one key.
+//! Two conversations with one key.
 //!
-//! A store uses these checks for callers that do not isolate. It refuses the second scope
-//! rather than move it to another key: a caller that is not told goes on writing to the
-//! first. A session without a scope that says whose it is goes to no scope that could be
-//! a forgery; that needs no memory of what was erased.
+//! A store uses these checks for callers that do not isolate. It refuses the second scope rather
+//! than move it to another key: a caller that is not told would go on writing to the first. A
+//! session whose scope does not name its conversation is given to no scope that could be a forgery;
+//! this needs no memory of erased scopes.
 
 use serde_json::value::RawValue;
 
 use super::key::{build_session_key, canonical_scope_signature, signature_parts};
 use crate::disk::session_file::SessionScope;
 
-/// Whether two scopes are of one conversation: equal in every part, but for case
-/// and surrounding white space.
+/// Returns true if two scopes are of one conversation: equal in every part, except for case and
+/// surrounding white space.
 #[must_use]
 pub fn same_conversation(one: &SessionScope, other: &SessionScope) -> bool {
     one.version == other.version && signature_parts(one) == signature_parts(other)
 }
 
-/// Whether the session that carries the scope `stored` belongs to another
-/// conversation than `new`, though both get one key: a value holds a forged
-/// piece of signature. Then `new` must not have the session, neither to read it
-/// nor to replace its scope.
+/// Returns true if the session with the scope `stored` belongs to another conversation than `new`,
+/// though both get one key: a value holds a forged piece of signature. Then `new` must not have the
+/// session, neither to read it nor to replace its scope.
 ///
-/// Scopes with different signatures do not collide, since they do not get one
-/// key: whoever stores one in place of the other, under a key of their own
-/// choice, means to. Nothing can be said of a stored scope that does not decode,
-/// so it collides with every scope that could be a forgery.
+/// Scopes with different signatures do not collide, since they do not get one key: a caller that
+/// stores one in place of the other, under a key of its own choice, does so on purpose. A stored
+/// scope that does not decode says nothing, so it collides with every scope that could be a
+/// forgery.
 ///
 /// ```
 /// use sessionlog::scope::{SessionScope, collides};
@@ -52,18 +51,17 @@ pub fn collides(stored: &RawValue, new: &SessionScope) -> bool {
     }
 }
 
-/// Whether the session `key`, which exists, may have the scope `new` in place of
-/// `stored`. What is no scope of ours says nothing about whose session it is.
+/// Returns true if the existing session `key` may have the scope `new` in place of `stored`. A text
+/// that is not a scope says nothing about the session's conversation.
 pub(crate) fn may_follow(key: &str, stored: Option<&RawValue>, new: &RawValue) -> bool {
     let same = stored.is_some_and(|stored| stored.get() == new.get());
     same || SessionScope::from_json(new.get()).map_or(true, |new| may_take(key, stored, &new))
 }
 
-/// Whether the session `key`, which exists, may get the scope `new`, `stored`
-/// being the one it has. If that does not say whose the session is (it has
-/// none, or one that does not decode or leads to another key), no scope gets it
-/// that leads to the key and could be a forgery: a lost or erased scope must not
-/// open a door.
+/// Returns true if the existing session `key` may get the scope `new` in place of `stored`. If
+/// `stored` does not name the session's conversation (it is missing, does not decode, or leads to
+/// another key), a scope that leads to the key and could be a forgery is refused: a lost or erased
+/// scope must not let a stranger in.
 fn may_take(key: &str, stored: Option<&RawValue>, new: &SessionScope) -> bool {
     let vouched = stored.and_then(|stored| SessionScope::from_json(stored.get()).ok());
     let leads_here = |scope: &SessionScope| build_session_key(scope) == key;

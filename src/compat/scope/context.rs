@@ -1,12 +1,12 @@
-//! What a platform says of an inbound message, and what a gateway makes of it.
+//! The input from a platform about an inbound message, and a gateway's policy.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What a platform says about an inbound message. Every field may be empty, and
-/// of any length: nothing that stands in it is refused. With serde, unknown fields
-/// are ignored, since platforms say more than counts here.
+/// A platform's information about an inbound message. Every field may be empty and of any length:
+/// no content is refused. With serde, unknown fields are ignored, since platforms send more than is
+/// used here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InboundContext {
@@ -26,23 +26,22 @@ pub struct InboundContext {
     /// The topic or thread within the chat.
     #[serde(deserialize_with = "or_default")]
     pub topic_id: String,
-    /// What the chat belongs to: a workspace, team or server.
+    /// The workspace, team or server that the chat belongs to.
     #[serde(deserialize_with = "or_default")]
     pub space_id: String,
     /// The kind of space; `space` if empty.
     #[serde(deserialize_with = "or_default")]
     pub space_type: String,
-    /// Who wrote the message.
+    /// The id of the message's sender.
     #[serde(deserialize_with = "or_default")]
     pub sender_id: String,
 }
 
-/// What tells a gateway's conversations apart.
+/// The dimensions that separate a gateway's conversations.
 ///
-/// With serde, unknown fields are ignored and missing ones empty, as PicoClaw
-/// reads its configuration: a misspelt `dimensions` makes all conversations of an
-/// account one. Who reads a file that people write should refuse both, as the
-/// example `bot_gateway` does.
+/// With serde, unknown fields are ignored and missing ones empty, as PicoClaw reads its
+/// configuration: a misspelt `dimensions` makes all conversations of an account one. A program that
+/// reads a file written by people should refuse both, as the example `bot_gateway` does.
 ///
 /// ```
 /// let policy: sessionlog::scope::SessionPolicy = serde_json::from_str(
@@ -54,9 +53,9 @@ pub struct InboundContext {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionPolicy {
-    /// `space`, `chat`, `topic` and `sender`, in the order in which they stand
-    /// in a scope; spelled exactly so, others are ignored. With none, all
-    /// conversations of an agent on one account of a channel are one.
+    /// `space`, `chat`, `topic` and `sender`, in the order in which they stand in a scope; other
+    /// spellings are ignored. With none, all conversations of an agent on one account of a channel
+    /// are one.
     #[serde(deserialize_with = "or_default")]
     pub dimensions: Vec<String>,
     /// The ids under which one person appears, by the person's name. An id is

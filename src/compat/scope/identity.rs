@@ -18,18 +18,15 @@ pub fn canonical_session_identity_id(
     }
 }
 
-/// The name of the person that an id is linked to, without the white space
-/// around it.
+/// The name of the person that an id is linked to, without the white space around it.
 ///
-/// A link matches the id as it is, with the channel before it, or without
-/// whatever stands before its first `:`; case and surrounding white space do not
-/// matter. If several people claim the id, it is the one whose name comes first
-/// in byte order. (PicoClaw takes any of them, another at every call.)
+/// A link matches the id as it is, with the channel before it, or without the part before its first
+/// `:`; case and surrounding white space do not matter. If two people claim the id, the name that
+/// sorts first in byte order wins. (PicoClaw takes any of them, another at every call.)
 ///
-/// Nothing says that what stands before the `:` is a channel, let alone the
-/// sender's: a link `100` matches a sender who calls itself `evil:100`, and
-/// `telegram:99` one who does so on another platform. If senders choose their
-/// ids, ask [`resolve_linked_sender`] who they are.
+/// The part before the `:` need not be a channel, let alone the sender's: a link `100` matches a
+/// sender with the self-chosen id `evil:100`, and `telegram:99` matches that id on another
+/// platform. If senders choose their ids, use [`resolve_linked_sender`].
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -55,14 +52,12 @@ pub fn resolve_linked_peer_id<'a>(
     })
 }
 
-/// The linked person that a sender is, whatever ids senders choose for
-/// themselves: [`resolve_linked_peer_id`] without the matches that a prefix of
-/// the sender's own making brings about.
+/// The linked person that a sender is, safe against ids that senders choose for themselves:
+/// [`resolve_linked_peer_id`] without the matches through a prefix of the sender's own making.
 ///
-/// A link `channel:id` matches the id on that channel only, a link without `:`
-/// the id on every channel. The sender's id may have its own channel before it,
-/// and no other. An id that itself holds a `:` is linked with its channel:
-/// `matrix:@al:example.org`.
+/// A link `channel:id` matches the id on that channel only, a link without `:` the id on every
+/// channel. The sender's id may have its own channel before it, and no other. An id that itself
+/// holds a `:` is linked with its channel: `matrix:@al:example.org`.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -90,8 +85,7 @@ pub fn resolve_linked_sender<'a>(
     })
 }
 
-/// The first person by name with an id that `matches`, nobody for a blank
-/// sender.
+/// The first person by name with an id that `matches`; `None` for a blank sender.
 fn first_claiming<'a>(
     identity_links: &'a BTreeMap<String, Vec<String>>,
     sender: &str,
@@ -111,7 +105,7 @@ fn first_claiming<'a>(
         .map(|(name, _)| name)
 }
 
-/// What stands after the channel in an id that has it in front.
+/// The rest of an id that begins with the channel.
 fn unqualified<'a>(id: &'a str, channel: &str) -> Option<&'a str> {
     let rest = id.strip_prefix(channel)?.strip_prefix(':')?;
     (!channel.is_empty() && !rest.is_empty()).then_some(rest)

@@ -1,11 +1,11 @@
-//! Keys for conversations whose ids could be read as another's.
+//! Keys for conversations with ids that could be read as another conversation's.
 //!
-//! PicoClaw's signature is one to one as long as no part holds a `|`, no kind holds a
-//! `:`, no Telegram chat holds a `/`, and no sender passes for a linked person. Whatever
-//! breaks one of these gets a key from another space, and nothing else does: sessions
-//! must be able to move to PicoClaw and back.
+//! PicoClaw's signature is one to one as long as no part holds a `|`, no kind holds a `:`, no
+//! Telegram chat holds a `/`, and no sender passes for a linked person. A conversation that breaks
+//! one of these gets a key from another space; no other conversation does: sessions must be able to
+//! move to PicoClaw and back.
 //!
-//! The key needs no look at the store. So a lost sidecar opens no door, and a forger
+//! The key is computed without the store. So a lost sidecar lets no stranger in, and a forger
 //! cannot keep the honest owner out by coming first.
 
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use super::identity::{
 use super::key::{hashed_key, signature_parts};
 use crate::disk::session_file::{SessionScope, fold};
 
-/// A key that only this conversation has, if its signature could be another's.
+/// A key that only this conversation has, if its signature could be that of another.
 pub(super) fn own_key(
     scope: &SessionScope,
     context: &InboundContext,
@@ -40,8 +40,8 @@ pub(super) fn own_key(
     ambiguous.then(|| hashed_key(&unambiguous(scope, context, policy)))
 }
 
-/// Whether a sender passes for a linked person and is another, or nobody's: by
-/// the name, or by a prefix that is part of the id.
+/// True if a sender passes for a linked person without being that person: by the name, or by a
+/// prefix that is part of the id.
 pub(super) fn is_impostor(context: &InboundContext, policy: &SessionPolicy) -> bool {
     let InboundContext {
         channel, sender_id, ..
@@ -57,8 +57,8 @@ pub(super) fn is_impostor(context: &InboundContext, policy: &SessionPolicy) -> b
     )
 }
 
-/// The conversation's ids, each with its length before it, so that none can
-/// reach into the next. It starts as no signature and no alias does.
+/// The conversation's ids, each with its length before it, so that no id can be read as part of the
+/// next. Its beginning differs from that of any signature and alias.
 fn unambiguous(scope: &SessionScope, context: &InboundContext, policy: &SessionPolicy) -> String {
     let mut text = String::from("isolated");
     let mut part = |part: &str| {
@@ -95,7 +95,7 @@ fn unambiguous(scope: &SessionScope, context: &InboundContext, policy: &SessionP
     text
 }
 
-/// Whether a folded id is what a linked person is called.
+/// True if a folded id is the name of a linked person.
 pub(super) fn is_a_name(id: &str, policy: &SessionPolicy) -> bool {
     let mut names = policy.identity_links.keys();
     names.any(|name| fold(name) == id)

@@ -1,4 +1,4 @@
-//! The keys of today: opaque ones, and which keys count as given.
+//! Current keys: opaque ones, and keys given explicitly.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,8 +9,8 @@ use crate::disk::session_file::{SessionScope, fold, sha256_hex};
 const OPAQUE: &str = "sk_v1_";
 const LEGACY: &str = "agent:";
 
-/// The opaque key that stands for an alias, whatever its case and the white
-/// space around it: `sk_v1_` and the SHA-256; `""` for a blank alias.
+/// The opaque key for an alias, ignoring its case and the white space around it: `sk_v1_` and the
+/// SHA-256; `""` for a blank alias.
 #[must_use]
 pub fn build_opaque_session_key(alias: &str) -> String {
     let alias = fold(alias);
@@ -26,7 +26,7 @@ pub fn build_main_session_key(agent_id: &str) -> String {
     build_opaque_session_key(&build_legacy_main_alias(agent_id))
 }
 
-/// The opaque key of a scope: that of its [`canonical_scope_signature`].
+/// The opaque key of a scope, made from its [`canonical_scope_signature`].
 #[must_use]
 pub fn build_session_key(scope: &SessionScope) -> String {
     build_opaque_session_key(&canonical_scope_signature(scope))
@@ -61,30 +61,29 @@ pub fn canonical_scope_signature(scope: &SessionScope) -> String {
     signature
 }
 
-/// Whether a key is an opaque one.
+/// Returns true if a key is an opaque one.
 #[must_use]
 pub fn is_opaque_session_key(key: &str) -> bool {
     fold(key).starts_with(OPAQUE)
 }
 
-/// Whether a key is a legacy one, or means to be.
+/// Returns true if a key is a legacy one, or begins like one.
 #[must_use]
 pub fn is_legacy_agent_session_key(key: &str) -> bool {
     fold(key).starts_with(LEGACY)
 }
 
-/// Whether a key that came with a message names a session itself, so that it
-/// wins over an allocated one.
+/// Returns true if a key that came with a message names a session itself, so that it takes
+/// precedence over an allocated one.
 #[must_use]
 pub fn is_explicit_session_key(key: &str) -> bool {
     is_opaque_session_key(key) || is_legacy_agent_session_key(key)
 }
 
-/// The key to use: the one that came with the message if it is explicit, as it
-/// is, else the allocated one.
+/// The key to use: the key that came with the message if it is explicit, unchanged, else the
+/// allocated one.
 ///
-/// Whoever can set the incoming key chooses the session: let only trusted
-/// callers do so.
+/// The caller that sets the incoming key chooses the session: let only trusted callers do so.
 ///
 /// ```
 /// use sessionlog::scope::resolve_scope_key;
@@ -101,14 +100,13 @@ pub fn resolve_scope_key<'a>(allocated: &'a str, incoming: &'a str) -> &'a str {
     }
 }
 
-/// The opaque key of a text as it is.
+/// The opaque key of a text, without folding it.
 pub(super) fn hashed_key(text: &str) -> String {
     format!("{OPAQUE}{}", sha256_hex(text.as_bytes()))
 }
 
-/// The names and values of a signature, in its order. A dimension's value is
-/// looked up by its folded name, so that of a dimension spelled otherwise is
-/// empty.
+/// The names and values of a signature, in its order. A dimension's value is looked up by its
+/// folded name, so a dimension with another spelling has an empty value.
 pub(super) fn signature_parts(scope: &SessionScope) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
     let mut parts = vec![
         ("agent".into(), fold(&scope.agent_id)),

@@ -3,17 +3,16 @@
 use super::normalize::{normalize_account_id, normalize_agent_id};
 use crate::disk::session_file::{SessionScope, fold};
 
-/// A legacy key taken apart.
+/// The parts of a legacy key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedLegacySessionKey {
     /// The agent, trimmed but not normalised.
     pub agent_id: String,
-    /// What stands after the agent, as it is.
+    /// The rest after the agent, unchanged.
     pub rest: String,
 }
 
-/// Takes a legacy key apart; `None` if it is none. The prefix is matched in
-/// lower case only.
+/// Splits a legacy key; `None` if it is not one. The prefix is matched in lower case only.
 ///
 /// ```
 /// use sessionlog::scope::parse_legacy_agent_session_key;

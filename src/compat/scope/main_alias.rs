@@ -1,4 +1,4 @@
-//! Whose main session an opaque key stands for.
+//! Recognising the opaque key of an agent's main session.
 
 use serde_json::value::RawValue;
 
@@ -6,9 +6,8 @@ use super::key::{build_main_session_key, is_opaque_session_key};
 use super::legacy::parse_legacy_agent_session_key;
 use crate::disk::session_file::{SessionScope, fold};
 
-/// Whether an opaque `alias` is the main key of an agent that one of `names` or
-/// `scopes` names. A hash alone does not say whose it is, and what is said to an
-/// agent is nobody's to inherit.
+/// True if an opaque `alias` is the main key of an agent named by one of `names` or `scopes`. A
+/// hash alone does not name its agent, and no session may inherit an agent's main history.
 pub(crate) fn is_main_of(alias: &str, names: &[String], scopes: [Option<&RawValue>; 2]) -> bool {
     if !is_opaque_session_key(alias) {
         return false;

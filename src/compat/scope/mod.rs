@@ -1,8 +1,7 @@
-//! Who is talking to whom: from what a platform says about an inbound message
-//! to the key of the one right session.
+//! From a platform's information about an inbound message to the key of its session.
 //!
-//! Everything here is pure, and byte for byte what PicoClaw computes, so that a
-//! session that either of them wrote is found by the other.
+//! Everything here is pure, and byte for byte the same as PicoClaw's, so that each finds the
+//! sessions that the other wrote.
 //!
 //! ```
 //! use sessionlog::scope::{InboundContext, SessionPolicy, allocate_route_session};
@@ -25,8 +24,8 @@
 //! assert_eq!(allocation.session_aliases[1], "agent:main:telegram:group:-1001/42");
 //! ```
 //!
-//! A gateway gives the session its scope and aliases before it handles the
-//! message; what was said under an older key is then found under the new one:
+//! A gateway gives the session its scope and aliases before it handles the message; messages under
+//! an older key are then found under the new one:
 //!
 //! ```
 //! # use sessionlog::Store;
@@ -53,19 +52,18 @@
 //! # }
 //! ```
 //!
-//! # What is told apart, and what is not
+//! # Which conversations are separated
 //!
-//! Case and surrounding white space never tell two ids apart, nor do the
-//! characters that [`normalize_agent_id`] drops from agents and accounts. These
-//! are PicoClaw's rules, and changing them would lose sessions.
+//! Ids that differ only in case or surrounding white space are the same, and so are agents and
+//! accounts that differ only in characters that [`normalize_agent_id`] drops. These are PicoClaw's
+//! rules, and changing them would lose sessions.
 //!
-//! PicoClaw joins ids without escaping them, so a chat called `1|sender=bob`
-//! gets the key of sender `bob` in chat `1`. [`Allocation::isolated`] gives such
-//! a conversation a key of its own, leaves all others theirs, and of the older keys
-//! keeps those that lead to this conversation only; a gateway whose ids come from
-//! strangers calls it on every allocation. What a store checks besides is
-//! [`collides`], and that a session of unknown origin goes to no scope that could
-//! be a forgery ([`Error::ScopeConflict`](crate::Error::ScopeConflict)).
+//! PicoClaw joins ids without escaping them, so a chat called `1|sender=bob` gets the key of sender
+//! `bob` in chat `1`. [`Allocation::isolated`] gives such a conversation a key of its own, leaves
+//! all other keys unchanged, and keeps only those older keys that lead to this conversation alone.
+//! A gateway that gets its ids from strangers calls it on every allocation. A store also checks
+//! [`collides`], and gives a session of unknown origin to no scope that could be a forgery
+//! ([`Error::ScopeConflict`](crate::Error::ScopeConflict)).
 
 mod allocate;
 mod collision;

@@ -2,12 +2,11 @@
 
 use crate::disk::session_file::fold;
 
-/// Bytes that an id may have.
+/// The most bytes of an id.
 const MAX_ID_BYTES: usize = 64;
 
-/// An agent's id in lower case, with every run of characters other than
-/// `a-z 0-9 _ -` as one `-`, and at most 64 bytes of it; `main` if nothing is
-/// left.
+/// An agent's id in lower case, with every run of characters other than `a-z 0-9 _ -` as one `-`,
+/// and at most 64 bytes of it; `main` if nothing is left.
 ///
 /// ```
 /// use sessionlog::scope::normalize_agent_id;
@@ -48,7 +47,7 @@ fn normalize_id(id: &str, default: &str) -> String {
     if normal.is_empty() { default } else { normal }.to_owned()
 }
 
-/// A valid id keeps a trailing `-`, which a mended one loses.
+/// True for a valid id. It keeps a trailing `-`, which a normalised one loses.
 fn is_valid(id: &str) -> bool {
     (1..=MAX_ID_BYTES).contains(&id.len())
         && !id.starts_with(['-', '_'])

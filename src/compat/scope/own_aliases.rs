@@ -1,14 +1,13 @@
 //! The aliases that lead to one conversation only.
 //!
-//! A legacy key says less than a scope does, and nothing in it is escaped. Of two
-//! conversations that claim one key, the first to be ensured would get what was
-//! said in the other. So an alias is kept only if every conversation that
-//! keeps it is this one, whatever ids the others have:
+//! A legacy key says less than a scope does, and nothing in it is escaped. If two conversations
+//! claimed one key, the first to be ensured would get the messages of the other. So an alias is
+//! kept only if it can lead to no other conversation, whatever ids the others have:
 //!
 //! - It names the channel, and the account unless that is the default one.
-//! - It names all that the scope tells conversations apart by. No alias names a
-//!   space; a group's names no sender; a private one names one peer, so that chat
-//!   and sender must be the same if both count.
+//! - It names everything by which the scope separates conversations. No alias names a space; a
+//!   group's alias names no sender; a private one names one peer, so that chat and sender must be
+//!   the same if both count.
 //! - No id in it holds a separator.
 //! - It does not name a linked person, unless the sender is that person.
 
@@ -19,11 +18,11 @@ use super::isolate::{is_a_name, is_impostor};
 use super::legacy::{build_legacy_direct_aliases, build_legacy_peer_alias};
 use crate::disk::session_file::{SessionScope, fold};
 
-/// What `normalize_account_id` makes of no account.
+/// The result of `normalize_account_id` for no account.
 const DEFAULT_ACCOUNT: &str = "default";
 
-/// The aliases that no other conversation keeps, in PicoClaw's order. The main
-/// alias is none of them.
+/// The aliases that no other conversation keeps, in PicoClaw's order. The main alias is not among
+/// them.
 pub(super) fn own_aliases(
     scope: &SessionScope,
     context: &InboundContext,
@@ -42,8 +41,8 @@ pub(super) fn own_aliases(
     }
 }
 
-/// The aliases by the peer that tells the conversation apart: by channel and
-/// peer, and by channel, account and peer.
+/// The aliases by the peer that identifies the conversation: by channel and peer, and by channel,
+/// account and peer.
 fn of_a_person(
     scope: &SessionScope,
     context: &InboundContext,
@@ -88,8 +87,8 @@ fn of_a_person(
 /// The alias of a chat and its topic.
 fn of_a_chat(scope: &SessionScope, context: &InboundContext) -> Vec<String> {
     let (kind, chat) = (fold(&context.chat_type), fold(&context.chat_id));
-    // An empty kind counts as `unknown` here and as `direct` in the scope. One
-    // that only folds to `direct` is not private, and is called as if it were.
+    // An empty kind counts as `unknown` here and as `direct` in the scope. A kind that only folds
+    // to `direct` is not private, but has the same name.
     let vague = kind.is_empty() || kind == "direct" || chat.is_empty();
     if vague || has(scope, "sender") || scope.account != DEFAULT_ACCOUNT {
         return Vec::new();
@@ -103,8 +102,7 @@ fn of_a_chat(scope: &SessionScope, context: &InboundContext) -> Vec<String> {
     vec![build_legacy_peer_alias(agent, channel, &kind, &peer)]
 }
 
-/// The name, folded, of the linked person who wrote the message; blank if it is
-/// none.
+/// The folded name of the linked person that sent the message; blank if there is none.
 fn person(context: &InboundContext, policy: &SessionPolicy) -> String {
     let links = &policy.identity_links;
     let person = resolve_linked_sender(links, &context.channel, &context.sender_id);

@@ -1,4 +1,4 @@
-//! Writing copies down.
+//! Writing copies.
 
 use crate::disk::files;
 use std::collections::{BTreeMap, HashSet};
@@ -11,27 +11,27 @@ use crate::disk::session_file::{LOG, SIDECAR};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
-/// Bytes by which the file may outgrow twice what was needed of it.
+/// The bytes by which the file may outgrow twice its needed length.
 const SLACK: u64 = 64 << 10;
 
-/// How much of the file its first line may take, bytes.
+/// The most bytes of the file's first line.
 const HEADER: usize = 64;
 
-/// The file of copies, and what is to be written to it.
+/// The file of copies, and the copies to be written to it.
 #[derive(Debug)]
 pub(crate) struct CopyFile {
     storage: Arc<dyn Storage>,
-    /// Where the session files are.
+    /// The directory of the session files.
     dir: PathBuf,
     path: PathBuf,
-    /// Not written yet; what finds no space waits here for the next flush.
+    /// Copies not written yet; copies that find no space wait here for the next flush.
     pending: BTreeMap<Arc<str>, Copy>,
     /// The length at which the file is written anew, once known.
     limit: Option<u64>,
-    /// What was written and not synced.
+    /// The file, if bytes were written to it and not synced.
     file_owed: Option<Arc<dyn StorageFile>>,
     name_owed: bool,
-    /// It holds what was said of sessions that were deleted.
+    /// True if it holds copies of sessions that were deleted.
     holds_gone: bool,
 }
 
@@ -50,10 +50,10 @@ impl CopyFile {
         }
     }
 
-    /// Removes what a crash left of a file that was not in place yet.
+    /// Removes a file that a crash left before it was in place.
     pub(crate) fn clear_temp(&self) {
         let temp = self.path.with_extension("tmp");
-        // What cannot be removed now is in nobody's way until the next rewrite.
+        // If it cannot be removed now, it is harmless until the next rewrite.
         let _ = self.storage.remove_file(&temp);
     }
 
@@ -65,8 +65,8 @@ impl CopyFile {
         }
     }
 
-    /// Writes what was taken in. If that fails it is kept: no flush may fail
-    /// for a cache.
+    /// Writes the pending copies. If that fails they are kept: no flush may fail because of a
+    /// cache.
     pub(crate) fn write(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -77,7 +77,7 @@ impl CopyFile {
         }
     }
 
-    /// Forgets what was said of deleted sessions: who deletes one wants it gone.
+    /// Removes the copies of deleted sessions: a deletion must leave nothing of them.
     pub(crate) fn clear_gone(&mut self) {
         if self.holds_gone
             && let Err(error) = self.rewrite()
@@ -86,11 +86,11 @@ impl CopyFile {
         }
     }
 
-    /// Writes the file anew, if there is one: what was said of deleted sessions is in it no
-    /// more, and nothing that stood between lines.
+    /// Rewrites the file, if there is one. Afterwards it has no copies of deleted sessions, and no
+    /// bytes between lines.
     ///
     /// # Errors
-    /// If it cannot be written; the old one is there then.
+    /// If it cannot be written; the old file then stays.
     pub(crate) fn purge(&mut self) -> Result<()> {
         if !files::is_there(&*self.storage, &self.path)? {
             return Ok(());
@@ -99,7 +99,7 @@ impl CopyFile {
         written.map_err(|e| Error::io("write", &self.path, e))
     }
 
-    /// Syncs what was written.
+    /// Syncs the written copies.
     ///
     /// # Errors
     /// If that fails.
@@ -118,14 +118,14 @@ impl CopyFile {
         Ok(())
     }
 
-    /// Everything was synced by other means.
+    /// Records that everything was synced by other means.
     pub(crate) fn all_synced(&mut self) {
         self.file_owed = None;
         self.name_owed = false;
     }
 
-    /// Sets aside what is no file and has the name of this one: it costs what was said in its
-    /// place, and nothing else.
+    /// Sets aside anything that is not a file and has the name of this one. Only the copies stored
+    /// there are lost.
     fn clear_way(&mut self) -> io::Result<()> {
         if !files::is_impostor(&*self.storage, &self.path, FileKind::File) {
             return Ok(());
@@ -164,16 +164,16 @@ impl CopyFile {
             return self.rewrite();
         }
         file.write_all_at(&lines, len).inspect_err(|_| {
-            // Part of a line is none; this only saves the space.
+            // A part of a line does not verify; this only saves the space.
             let _ = file.set_len(len);
         })?;
         self.holds_gone |= self.pending.values().any(|copy| copy.line.is_none());
-        // The one opened first is told of every failure to write it back.
+        // The descriptor opened first is told of every failed write-back.
         self.file_owed.get_or_insert(file);
         Ok(())
     }
 
-    /// Puts a file in place that holds what is needed and no more.
+    /// Puts a new file in place that holds only needed lines.
     fn rewrite(&mut self) -> io::Result<()> {
         let lines = self.needed()?;
         let mut bytes = line::encode_header(lines.len() as u64);
@@ -199,7 +199,7 @@ impl CopyFile {
         Ok(())
     }
 
-    /// The lines of sessions that are there, the last of each.
+    /// The last line of each existing session.
     fn needed(&self) -> io::Result<Vec<u8>> {
         let old = match files::read_whole(&*self.storage, &self.path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -248,8 +248,7 @@ fn ends_a_line(file: &dyn StorageFile, len: u64) -> io::Result<bool> {
     Ok(last == *b"\n")
 }
 
-/// How long the file may get before it is written anew: at once, if it does
-/// not say.
+/// The length at which the file is rewritten; 0 if its header does not say.
 fn limit_of(file: &dyn StorageFile) -> io::Result<u64> {
     let mut start = vec![0; HEADER];
     let read = file.read_at(&mut start, 0)?;

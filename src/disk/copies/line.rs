@@ -9,14 +9,14 @@ use serde_json::value::RawValue;
 use super::{Ends, Said};
 use crate::disk::session_file;
 
-/// What every line begins with, before the checksum of what follows it.
+/// The beginning of every line, before the checksum of the rest.
 const CHECK: &[u8] = b"{\"check\":\"";
 
-/// What follows the checksum in the line of a session whose sidecar says what PicoClaw does
-/// not know: those lines are found without being read.
+/// Follows the checksum in the line of a session with sidecar fields that PicoClaw does not
+/// know: such lines are found without being parsed.
 const TAGGED: &[u8] = b"\",\"tagged\":true,";
 
-/// What a line says.
+/// The contents of a line.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     pub(super) stem: Cow<'a, str>,
@@ -63,13 +63,13 @@ pub(super) fn encode_gone(stem: &str) -> Vec<u8> {
     checked(format!("\"stem\":{}", Value::from(stem)).as_bytes())
 }
 
-/// The first line: how many bytes of lines follow, all of them needed, when the
-/// file is written anew.
+/// The first line: the number of bytes of lines that follow when the file is rewritten, all of them
+/// needed.
 pub(super) fn encode_header(live: u64) -> Vec<u8> {
     checked(format!("\"live\":{live}").as_bytes())
 }
 
-/// Reads a line without its LF; `None` if it is damaged, or something else.
+/// Decodes a line without its LF; `None` if it is damaged, or something else.
 pub(super) fn decode(line: &[u8]) -> Option<Line<'_>> {
     let fields: Fields<'_> = serde_json::from_slice(check(line)?).ok()?;
     let said = match fields.sidecar {
@@ -87,7 +87,7 @@ pub(super) fn decode(line: &[u8]) -> Option<Line<'_>> {
     Some(Line { stem, said })
 }
 
-/// Whether a line is one of a sidecar with tags, if it is sound.
+/// True if a line, provided that it is sound, is that of a sidecar with tags.
 pub(super) fn is_tagged(line: &[u8]) -> bool {
     let rest = line.strip_prefix(CHECK).and_then(|rest| rest.get(8..));
     rest.is_some_and(|rest| rest.starts_with(TAGGED))
@@ -110,8 +110,7 @@ fn checked(fields: &[u8]) -> Vec<u8> {
     line
 }
 
-/// The line, if its checksum is right. A digit of a `skip` that flipped would
-/// otherwise hide lines.
+/// The line, if its checksum is right. Otherwise a flipped digit of a `skip` would hide lines.
 fn check(line: &[u8]) -> Option<&[u8]> {
     let (check, rest) = line.strip_prefix(CHECK)?.split_at_checked(8)?;
     let check = std::str::from_utf8(check).ok()?;

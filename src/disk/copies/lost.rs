@@ -1,4 +1,4 @@
-//! Looking up what a lost sidecar said.
+//! Looking up the contents of a lost sidecar.
 
 use crate::disk::files;
 use crate::disk::files::extent;
@@ -20,17 +20,17 @@ pub(crate) struct Copies<'a> {
     dir: &'a Path,
     path: &'a Path,
     read: Option<HashMap<String, Said>>,
-    /// What sidecars said that PicoClaw drops, if it was asked for.
+    /// The sidecars with fields that PicoClaw drops, if they were read.
     tagged: HashMap<String, SessionMeta>,
 }
 
-/// A sidecar made again of its copy.
+/// A sidecar rebuilt from its copy.
 #[derive(Debug, Clone)]
 pub(crate) struct Restored {
     pub(crate) meta: SessionMeta,
-    /// Whether it tells which lines are hidden; else none is.
+    /// True if it tells which lines are hidden; otherwise none is hidden.
     pub(crate) hides: bool,
-    /// In words, what came of it.
+    /// The result in words.
     pub(crate) finding: String,
 }
 
@@ -46,11 +46,11 @@ impl<'a> Copies<'a> {
         }
     }
 
-    /// Reads the copies, if nobody did.
+    /// Reads the copies, unless they were read before.
     ///
     /// # Errors
-    /// As the operating system reports them. Taken for no copies, what cannot be
-    /// read now would be replaced with what is known without it.
+    /// As the operating system reports them. If an unreadable file counted as empty, it would be
+    /// replaced without its copies.
     pub(crate) fn read(&mut self) -> Result<&HashMap<String, Said>> {
         let said = match self.read.take() {
             Some(said) => said,
@@ -59,8 +59,8 @@ impl<'a> Copies<'a> {
         Ok(self.read.insert(said))
     }
 
-    /// Reads what sidecars said that PicoClaw does not know, for [`tag`](Self::tag). The
-    /// lines of other sidecars are passed over.
+    /// Reads the sidecar fields that PicoClaw does not know, for [`tag`](Self::tag). The lines of
+    /// other sidecars are skipped.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -70,7 +70,7 @@ impl<'a> Copies<'a> {
         Ok(())
     }
 
-    /// Gives a sidecar back what another program dropped of it; whether it did.
+    /// Gives a sidecar back the fields that another program dropped; returns true if it did.
     pub(crate) fn tag(&self, stem: &str, meta: &mut SessionMeta) -> bool {
         let Some(said) = self.tagged.get(stem).filter(|_| meta.tags.is_empty()) else {
             return false;
@@ -83,17 +83,16 @@ impl<'a> Copies<'a> {
         is_dropped
     }
 
-    /// Whether the store itself wrote a sidecar: what that lacks was taken away, though no copy
-    /// may say so. A copy is a cache, whose last line may have found no space.
+    /// True if the store itself wrote a sidecar: fields that it lacks were removed on purpose,
+    /// though no copy may say so. A copy is a cache: its last line may have found no space.
     fn is_own(&self, stem: &str, meta: &SessionMeta) -> bool {
         let path = self.dir.join(session_file::sidecar_name(stem));
         let read = read_bytes(self.storage, &path);
         read.is_ok_and(|bytes| session_file::is_own_sidecar(&bytes, meta))
     }
 
-    /// The sidecar of a session whose own is missing or does not decode. `None`
-    /// without a copy, and without a session file: who removed that removed the
-    /// session.
+    /// Rebuilds the sidecar of a session whose own is missing or does not decode. `None` without a
+    /// copy, and without a session file: removing that file removed the session.
     ///
     /// # Errors
     /// If the copies or the session file cannot be read.
@@ -142,7 +141,7 @@ fn tagged(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, Sess
     };
     for_each_line(&*file, 0, file.info()?.len, &mut |raw| {
         let is_tagged = line::is_tagged(raw.text);
-        // A later line of a session that has no tags any more counts.
+        // A later line of a session that no longer has tags counts.
         if (is_tagged || !tagged.is_empty())
             && let Some(line) = line::decode(raw.text)
         {
@@ -170,7 +169,7 @@ fn restored(said: &Said, log: &dyn StorageFile) -> io::Result<Restored> {
         _ => "is missing or damaged; it was made again of its copy",
     };
     meta.skip = if hides {
-        // One beyond the file would hide what was appended since.
+        // A `skip` beyond the file would hide lines appended since.
         meta.skip.min(lines(said.len)?)
     } else {
         0

@@ -1,28 +1,27 @@
-//! Copies of what sidecars say, in the engine's own directory.
+//! Copies of sidecars, in the engine's own directory.
 //!
-//! A sidecar is a file that anyone may delete or damage while the store is closed, and
-//! what it hides, how a session is summed up and what else it is called stand nowhere
-//! else. A flush adds a line for every session whose sidecar says something new
-//! ([`copy_file`]): another text, another number of hidden lines, or another file; appends
-//! cost nothing. Opening looks there for what a sidecar that is missing or does not
-//! decode said ([`lost`]).
+//! A sidecar is a file that can be deleted or damaged while the store is closed. The number of
+//! hidden lines, the session's summary and its aliases are stored nowhere else. A flush adds a line
+//! for every session with something new in its sidecar ([`copy_file`]): another text, another
+//! number of hidden lines, or another file; appends cost nothing. If a sidecar is missing or does
+//! not decode, opening looks for its contents there ([`lost`]).
 //!
-//! The copies are a cache. The journal goes before them, and a sidecar that is there
-//! does; without them nothing is lost but this protection. Copies that find no space wait
-//! for the next flush and fail none.
+//! The copies are a cache. The journal and an existing sidecar take precedence over them; if they
+//! are gone, only this protection is lost. Copies that find no space wait for the next flush, and
+//! do not fail one.
 //!
-//! A copy is made with a session's first flush after each open, whether or not there is
-//! one: to know, the copies would have to be read. Only the ends of a session file are
-//! compared, so that a copy costs the same however long the session is. What is put back
-//! counts the lines anew; `updated_at` is the copy's, which appends leave alone.
+//! A copy is made with a session's first flush after each open, even if there is one already: to
+//! know, the copies would have to be read. Only the ends of a session file are compared, so that a
+//! copy costs the same for a session of any length. A restored sidecar counts the lines anew;
+//! `updated_at` is the copy's, and appends do not change it there.
 //!
-//! PicoClaw drops the fields of a sidecar that it does not know: title, labels, pin, and those
-//! of other programs. An open that reads the sidecars puts them back, of a sidecar which has
-//! none of them and belongs to the same session: one of that key, made at that time.
+//! PicoClaw drops the fields of a sidecar that it does not know: title, labels, pin, and fields of
+//! other programs. An open that reads the sidecars puts them back if the sidecar has none of them
+//! and belongs to the same session: with that key, created at that time.
 //!
 //! # Format
 //!
-//! One line per change of a sidecar. Of one `stem` the last line that verifies holds.
+//! One line per change of a sidecar. If a `stem` has several lines, the last that verifies counts.
 //!
 //! ```text
 //! {"check":"…","live":N}
@@ -32,21 +31,21 @@
 //! ```
 //!
 //! * `check`: the CRC-32 of everything that follows its eight digits.
-//! * `length`: how long the session file was then. `head` and `tail`: the CRC-32 of its
-//!   first and last 4 KiB; there only if `skip` is not 0.
+//! * `length`: the length of the session file then. `head` and `tail`: the CRC-32 of its first and
+//!   last 4 KiB; only if `skip` is not 0.
 //! * No `sidecar`: the session was deleted.
 //! * `tagged`: the sidecar has fields that PicoClaw does not know.
-//! * `live`: the length of the lines after it when the file was last written anew. The
-//!   file is written anew by the flush that would take it past twice that and `SLACK`,
-//!   and at a close after a deletion.
+//! * `live`: the length of the lines after it when the file was last rewritten. The flush that
+//!   would take the file past twice that and `SLACK` rewrites it, and so does a close after a
+//!   deletion.
 //!
 //! # What a crash leaves
 //!
-//! * *Lines appended, synced*. Unfinished: the journal still holds images of what they
-//!   say. A torn line fails its checksum, and the next line begins on its own. After:
-//!   they are believed if a sidecar is lost and the journal has no image of it.
-//! * *File written anew* (temporary file, sync, rename). Unfinished: the old file whole;
-//!   the next rewrite removes what is left. After: the new file whole.
+//! * *Lines appended, synced*. Unfinished: the journal still holds images of the same sidecars. A
+//!   torn line fails its checksum, and the next line begins on its own. After: they are used if a
+//!   sidecar is lost and the journal has no image of it.
+//! * *File rewritten* (temporary file, sync, rename). Unfinished: the old file whole; the next
+//!   rewrite removes the temporary file. After: the new file whole.
 
 pub(crate) mod copy_file;
 mod line;
@@ -58,21 +57,21 @@ use std::sync::Arc;
 use crate::disk::session_file::SessionMeta;
 use crate::ground::storage::StorageFile;
 
-/// How much of each end of a session file is compared, bytes.
+/// The number of bytes that are compared at each end of a session file.
 const END: u64 = 4 << 10;
 
-/// What a sidecar said, and beside which session file.
+/// The contents of a sidecar, and the session file it belonged to.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     meta: SessionMeta,
     /// Length of the session file then.
     len: u64,
-    /// How it began and ended; looked at only if lines are hidden.
+    /// Checksums of its ends; used only if lines are hidden.
     ends: Option<Ends>,
 }
 
 impl Said {
-    /// What `meta` says beside the first `len` bytes of `log`.
+    /// The contents of `meta` for the first `len` bytes of `log`.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -86,9 +85,9 @@ impl Said {
         Ok(Self { meta, len, ends })
     }
 
-    /// Whether `log` is the file it was said beside, whatever was appended since.
-    /// Of any other it does not tell which lines are hidden: believed there, it
-    /// could hide some that were never truncated.
+    /// True if `log` is still the same file, whatever was appended since. For another file the copy
+    /// does not tell which lines are hidden: used there, it could hide lines that were never
+    /// truncated.
     fn is_of(&self, log: &dyn StorageFile) -> io::Result<bool> {
         match self.ends {
             Some(ends) if log.info()?.len >= self.len => Ok(Ends::of(log, self.len)? == ends),
@@ -97,8 +96,7 @@ impl Said {
     }
 }
 
-/// Checksums of the first and of the last [`END`] bytes, or of all if there are
-/// not as many.
+/// Checksums of the first and of the last [`END`] bytes, or of all if there are fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ends {
     head: u32,
@@ -121,22 +119,22 @@ impl Ends {
 #[derive(Debug)]
 pub(crate) struct Copy {
     stem: Arc<str>,
-    /// Of two copies of one name the later holds. Two sessions may have had the
-    /// name one after the other, and come from two workers.
+    /// If there are two copies of one name, the later counts. Two sessions may have had the name
+    /// one after the other, and come from two workers.
     order: u64,
-    /// What to write; `None` if the session is gone.
+    /// The line to write; `None` if the session is gone.
     line: Option<Vec<u8>>,
 }
 
 impl Copy {
-    /// What a sidecar says now.
+    /// A copy of a sidecar.
     pub(crate) fn new(stem: Arc<str>, order: u64, said: &Said) -> Self {
         let line = Some(line::encode(&stem, said));
         Self { stem, order, line }
     }
 
-    /// The session was deleted: what was said of it must not come back to one
-    /// of the same name.
+    /// A copy for a deleted session: its sidecar must not be restored for a new session of the same
+    /// name.
     pub(crate) fn gone(stem: Arc<str>, order: u64) -> Self {
         let line = None;
         Self { stem, order, line }

@@ -1,12 +1,11 @@
-//! Backups: what a session was before it was taken back, cleared or restored.
+//! Backups: a session's file before it was reverted, cleared or restored.
 //!
-//! They stand in a directory of their own, under names that say everything about them, so
-//! that they are never taken for sessions, nor sessions for them.
+//! They are in a directory of their own, under names that contain all their metadata, so that they
+//! are never taken for sessions, nor sessions for them.
 //!
-//! A backup is the session's whole file under a second name. Keeping only what was cut
-//! off would be smaller, but then every compaction, clear or further revert would have to
-//! make the backups before it whole. File systems without hard links get a synced copy
-//! instead.
+//! A backup is the session's whole file under a second name. Keeping only the lines cut off would
+//! be smaller, but then every compaction, clear or further revert would have to complete the
+//! earlier backups. File systems without hard links get a synced copy instead.
 
 use std::io;
 use std::path::Path;
@@ -17,11 +16,11 @@ use crate::disk::session_file::{LOG, SIDECAR};
 use crate::ground::clock::rfc3339;
 use crate::ground::storage::Storage;
 
-/// Why a backup was made.
+/// The reason why a backup was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum BackupReason {
-    /// The conversation was taken back to a checkpoint.
+    /// The conversation was reverted to a checkpoint.
     Revert,
     /// The conversation was cleared.
     Clear,
@@ -29,30 +28,30 @@ pub enum BackupReason {
     Restore,
     /// An older store's file was imported over it.
     Import,
-    /// Another program changed the session's files before a crash was recovered from, and
-    /// what the journal held is not in them. It has the lines since the last checkpoint,
-    /// and those before as far as they were still in the file. `created_at` is when the
+    /// Another program changed the session's files before a crash was recovered from, and records
+    /// of the journal are not in them. The backup has the lines since the last checkpoint, and
+    /// earlier ones as far as they were still in the file. `created_at` is the time when the
     /// session was last written to.
     Conflict,
 }
 
-/// A session's file as it was before it was replaced; of a
-/// [conflict](BackupReason::Conflict), what was left of it.
+/// A session's file as it was before it was replaced; for a [conflict](BackupReason::Conflict),
+/// what was left of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {
-    /// Its number, from 1, newer ones higher. None is given again, also after the
-    /// backup was pruned, until the session is deleted.
+    /// Its number, from 1, newer ones higher. A number is not given again, even after the backup
+    /// was pruned, until the session is deleted.
     pub number: u64,
-    /// When it was made (RFC 3339, in milliseconds).
+    /// The time it was made (RFC 3339, in milliseconds).
     pub created_at: String,
-    /// Why.
+    /// The reason.
     pub reason: BackupReason,
     /// Its size, bytes.
     pub size: u64,
 }
 
-/// What a backup's file name says.
+/// The contents of a backup's file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
     /// The session's file name without extension.
@@ -61,8 +60,7 @@ pub(crate) struct Name {
     pub(crate) reason: BackupReason,
     /// Milliseconds since 1970.
     pub(crate) millis: i64,
-    /// Lines that were hidden then. Restored without it, truncated lines would
-    /// come back.
+    /// The number of lines that were hidden then. Without it, a restore would show truncated lines.
     pub(crate) skip: u64,
 }
 
@@ -79,7 +77,7 @@ impl Name {
         format!("{stem}.{number}-{}-{millis}-{skip}{LOG}", reason.word())
     }
 
-    /// The file name of the sidecar that went with it, if one was kept.
+    /// The file name of its sidecar, if one was kept.
     pub(crate) fn sidecar(&self) -> String {
         let text = self.to_text();
         let stem = text.strip_suffix(LOG).unwrap_or(&text);
@@ -95,7 +93,7 @@ impl Name {
         files
     }
 
-    /// What a file name says, if it is a backup's.
+    /// Parses a file name; `None` if it is not a backup's.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (stem, rest) = text.strip_suffix(LOG)?.rsplit_once('.')?;
         let mut parts = rest.split('-');
@@ -121,13 +119,13 @@ impl Name {
     }
 }
 
-/// The name of the empty file that keeps a number from being given again, once no
-/// backup has it or a higher one.
+/// The name of the empty file that keeps a number from being given again, once no backup has it or
+/// a higher one.
 pub(crate) fn number_marker(stem: &str, number: u64) -> String {
     format!("{stem}.{number}{MARKER}")
 }
 
-/// The session and the number that such a file is for.
+/// The session and the number of such a file.
 pub(crate) fn parse_number_marker(text: &str) -> Option<(&str, u64)> {
     let (stem, number) = text.strip_suffix(MARKER)?.rsplit_once('.')?;
     Some((stem, number.parse().ok()?))
@@ -165,7 +163,7 @@ pub(crate) struct Stored {
     pub(crate) size: u64,
 }
 
-/// Every backup in `dir`, which need not be there.
+/// Every backup in `dir`, which may be absent.
 ///
 /// # Errors
 /// As the operating system reports them.

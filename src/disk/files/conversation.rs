@@ -1,4 +1,4 @@
-//! Finding out what a session's control records say.
+//! Reading the control records of a session.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use super::lines::for_each_line;
 use crate::disk::session_file::{self, Conversation};
 use crate::ground::storage::StorageFile;
 
-/// Reads `file[..len]` and what comes after it.
+/// Reads `file[..len]` and the bytes after it.
 ///
 /// # Errors
 /// As the operating system reports them.

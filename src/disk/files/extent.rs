@@ -1,5 +1,4 @@
-//! The shape of a session file: its lines, and where those begin that are not
-//! skipped.
+//! The shape of a session file: its lines, and the begin of the first that is not skipped.
 
 use std::io;
 
@@ -7,7 +6,7 @@ use memchr::memchr;
 
 use crate::ground::storage::StorageFile;
 
-/// How much is read at a time, bytes.
+/// The bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
 /// The shape of a session file.
@@ -18,14 +17,14 @@ pub(crate) struct Extent {
     pub(crate) lines: u64,
     /// Offset of the first line that is not skipped.
     pub(crate) start: u64,
-    /// Whether the last line lacks its LF.
+    /// True if the last line lacks its LF.
     pub(crate) torn: bool,
     /// CRC-32 of all bytes.
     pub(crate) crc: u32,
 }
 
-/// Counts the lines of `file[..len]` and of what comes after it, and finds
-/// where the first `skip` end.
+/// Counts the lines of `file[..len]` and of the bytes after it, and finds the end of the first
+/// `skip`.
 ///
 /// # Errors
 /// As the operating system reports them.

@@ -1,6 +1,5 @@
-//! Walking the lines of a file, forwards and backwards. What it costs in memory
-//! follows the longest line up to [`LONGEST`], not how long the file is, and no byte
-//! is searched or copied twice.
+//! Walking the lines of a file, forwards and backwards. The memory needed depends on the longest
+//! line up to [`LONGEST`], not on the length of the file, and no byte is searched or copied twice.
 
 use std::io;
 
@@ -8,40 +7,39 @@ use memchr::{memchr, memrchr};
 
 use crate::ground::storage::StorageFile;
 
-/// The longest line that is brought into memory, bytes. No command writes a longer
-/// one. What is longer is damage: it is walked past, and shown as [`Raw::is_huge`].
+/// The longest line that is brought into memory, in bytes. No command writes a longer one. A longer
+/// line is damage: it is skipped, and shown as [`Raw::is_huge`].
 pub(crate) const LONGEST: u64 = 64 << 20;
 
-/// How much is read at a time, walking forwards, bytes.
+/// The bytes read at a time, walking forwards.
 const STEP: u64 = 4 << 20;
 
-/// What is read first, and at most at a time, walking backwards, bytes.
+/// The bytes read first, and the most at a time, walking backwards.
 const FIRST_STEP: u64 = 16 << 10;
 const MAX_STEP: u64 = 4 << 20;
 
-/// What stands for a line that is too long. It decodes to nothing, and counts as the
-/// one line that it is.
+/// Stands for a line that is too long. It decodes to nothing, and counts as one line.
 const HUGE: &[u8] = b"{";
 
 /// A line of a file, without its LF.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<'a> {
-    /// The line, or what stands for it if it is huge.
+    /// The line, or [`HUGE`] if it is too long.
     pub(crate) text: &'a [u8],
-    /// Its offset in the file, and how long it is there.
+    /// Its offset in the file; `len` is its length there.
     pub(crate) begin: u64,
     pub(crate) len: u64,
 }
 
 impl Raw<'_> {
-    /// Whether it is too long to be here. Whoever copies lines copies this one from
-    /// the file.
+    /// True if the line is too long to be here. Code that copies lines copies this one from the
+    /// file.
     pub(crate) fn is_huge(&self) -> bool {
         self.len > LONGEST
     }
 
-    /// The line as it stands in `file`, brought into memory however long it is. For
-    /// those who hand whole sessions on.
+    /// The line as it stands in `file`, brought into memory whatever its length. For handing on
+    /// whole sessions.
     pub(crate) fn whole<'a>(
         &'a self,
         file: &dyn StorageFile,
@@ -55,14 +53,13 @@ impl Raw<'_> {
         Ok(room)
     }
 
-    /// Where the next line begins, if an LF ends this one.
+    /// The offset of the next line, if an LF ends this one.
     pub(crate) fn next(&self) -> u64 {
         self.begin + self.len + 1
     }
 }
 
-/// Calls `visit` with every raw line of `file[start..end]`. A last line without LF is
-/// a line.
+/// Calls `visit` with every raw line of `file[start..end]`. Bytes after the last LF are a line.
 ///
 /// # Errors
 /// As the operating system or `visit` reports them.
@@ -77,7 +74,7 @@ pub(crate) fn for_each_line(
     lines.finish(visit)
 }
 
-/// The line under way, walking forwards through bytes that come piece by piece.
+/// The current line, walking forwards through bytes that come piece by piece.
 pub(crate) struct Forwards {
     begin: u64,
     /// Length so far.
@@ -95,7 +92,7 @@ impl Forwards {
         }
     }
 
-    /// Goes on with `file[start..end]`.
+    /// Continues with `file[start..end]`.
     ///
     /// # Errors
     /// As [`for_each_line`].
@@ -117,7 +114,7 @@ impl Forwards {
         Ok(())
     }
 
-    /// Goes on with `bytes`.
+    /// Continues with `bytes`.
     ///
     /// # Errors
     /// As `visit` reports them.
@@ -135,7 +132,7 @@ impl Forwards {
         Ok(())
     }
 
-    /// Ends with a last line that no LF ends, if there is one.
+    /// Visits the last line if no LF ends it.
     ///
     /// # Errors
     /// As `visit` reports them.
@@ -158,7 +155,7 @@ impl Forwards {
         }
     }
 
-    /// The line ends with `part`; the next one begins right after it.
+    /// Ends the line with `part`; the next one begins right after it.
     fn end(
         &mut self,
         part: &[u8],
@@ -197,7 +194,7 @@ pub(crate) fn for_each_line_back(
 ) -> io::Result<()> {
     let (mut at, mut stride) = (end, FIRST_STEP);
     let mut line = Backwards::default();
-    // Whether a line ends at the LF that was met last, or nothing does yet.
+    // True if a line ends at the LF met last; false before the first LF.
     let mut ended = false;
     while at > start {
         let want = stride.min(at - start);
@@ -226,7 +223,7 @@ pub(crate) fn for_each_line_back(
     Ok(())
 }
 
-/// The line under way, walking backwards.
+/// The current line, walking backwards.
 #[derive(Default)]
 struct Backwards {
     len: u64,
@@ -244,7 +241,7 @@ impl Backwards {
         }
     }
 
-    /// The line begins at `begin`, with `part`.
+    /// Begins the line at `begin`, with `part`.
     fn begin(&mut self, part: &[u8], begin: u64, visit: &mut dyn FnMut(Raw<'_>) -> bool) -> bool {
         let len = self.len + part.len() as u64;
         let goes_on = if len > LONGEST {

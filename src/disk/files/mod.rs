@@ -1,5 +1,5 @@
-//! The files of a session: their names, how they are opened and read. What is read
-//! is decided by those above.
+//! The files of a session: their names, and opening and reading them. The floors above decide what
+//! is read.
 
 pub(crate) mod backup;
 pub(crate) mod conversation;
@@ -34,9 +34,8 @@ pub(crate) fn open_log(
     }
 }
 
-/// Whether a name stands for something that is no file of ours: a directory, a
-/// link, a file that may not be opened. It costs whatever needs that name; the
-/// medium has not failed.
+/// True if a name belongs to something that is not a file of ours: a directory, a link, a file that
+/// may not be opened. Only operations that need that name fail; the medium is sound.
 pub(crate) fn is_taken(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -47,10 +46,10 @@ pub(crate) fn is_taken(error: &io::Error) -> bool {
     )
 }
 
-/// Whether anything has the name `path`.
+/// True if anything has the name `path`.
 ///
 /// # Errors
-/// If that cannot be told. Taken for no, what is there would be given up.
+/// If that cannot be determined. If it counted as `false`, an existing file would be given up.
 pub(crate) fn is_there(storage: &dyn Storage, path: &Path) -> Result<bool> {
     match storage.info(path) {
         Ok(_) => Ok(true),
@@ -67,17 +66,17 @@ pub(crate) fn read_whole(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u
     storage.read(path, u64::MAX)
 }
 
-/// What has that name; if the disk fails to say, nothing is known.
+/// The kind of file with that name; `None` if there is none or the disk fails to say.
 pub(crate) fn kind_of(storage: &dyn Storage, path: &Path) -> Option<FileKind> {
     Some(storage.info(path).ok()?.kind)
 }
 
-/// Whether something else than a `kind` has a name.
+/// True if something other than a `kind` has a name.
 pub(crate) fn is_impostor(storage: &dyn Storage, path: &Path, kind: FileKind) -> bool {
     kind_of(storage, path).is_some_and(|found| found != kind)
 }
 
-/// Gives a file a second name, or if the file system knows none, makes a copy.
+/// Gives a file a second name, or makes a copy if the file system has no hard links.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -88,7 +87,7 @@ pub(crate) fn keep(storage: &dyn Storage, file: &Path, to: &Path) -> io::Result<
     }
 }
 
-/// Whether this is a file system without second names.
+/// True for the error of a file system without hard links.
 fn cannot_link(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -99,8 +98,8 @@ fn cannot_link(error: &io::Error) -> bool {
     )
 }
 
-/// Makes a copy, synced: unlike a second name it does not share what the journal
-/// says of the session's file, nor a write to it that failed and that somebody was told of.
+/// Makes a synced copy. Unlike a second name, it does not share the journal records of the
+/// session's file, nor a failed write to it that was reported elsewhere.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -111,7 +110,7 @@ pub(crate) fn duplicate(storage: &dyn Storage, log: &Path, to: &Path) -> io::Res
     copy.sync_data()
 }
 
-/// The names of all files in `dir`, which need not be there.
+/// The names of all files in `dir`, which may be absent.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -132,11 +131,10 @@ pub(crate) fn entries(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> 
     names(storage, dir).map_err(|e| Error::io("list", dir, e))
 }
 
-/// The path of `name` in `dir`, numbered if the name is taken: what was set aside
-/// before stays.
+/// The path of `name` in `dir`, with a number if the name is taken: files set aside earlier stay.
 ///
 /// # Errors
-/// If it cannot be told what is taken. Taken for free, it would be replaced.
+/// If it cannot be determined which names are taken. A name that counted as free would be replaced.
 pub(crate) fn free_path(storage: &dyn Storage, dir: &Path, name: &str) -> Result<PathBuf> {
     let mut path = dir.join(name);
     let mut taken = 0;
@@ -147,7 +145,7 @@ pub(crate) fn free_path(storage: &dyn Storage, dir: &Path, name: &str) -> Result
     Ok(path)
 }
 
-/// Moves what has the name of a file of ours to the quarantine; where it is then.
+/// Moves a file that has the name of a file of ours to the quarantine; returns its new path.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -162,13 +160,13 @@ pub(crate) fn set_aside(
     Ok(aside)
 }
 
-/// What the engine calls the directory for what is set aside.
+/// The engine's name for the directory of quarantined files.
 pub(crate) const QUARANTINE: &str = "quarantine";
 
-/// What most file systems take, bytes.
+/// The longest name that most file systems take, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// A name that file systems take, also if `name` is as long as they allow.
+/// A numbered name that file systems take, even if `name` is as long as they allow.
 pub(crate) fn numbered(name: &str, number: u64) -> String {
     if number == 0 {
         return name.into();
@@ -181,13 +179,13 @@ pub(crate) fn numbered(name: &str, number: u64) -> String {
     format!("{}{number}", &name[..end])
 }
 
-/// The hidden name of the `counter`th rewrite. Names starting like this are
-/// the engine's; what a crash leaves of them is removed at open.
+/// The hidden name of the `counter`th rewrite. Names that begin like this are the engine's; files
+/// of a crash with such names are removed at open.
 pub(crate) fn temp_name(counter: u64) -> String {
     format!("{TEMP_PREFIX}{counter:016x}.tmp")
 }
 
-/// Whether `name` is a rewrite's hidden name.
+/// True if `name` is a rewrite's hidden name.
 pub(crate) fn is_temp_name(name: &str) -> bool {
     name.starts_with(TEMP_PREFIX) && name.strip_suffix(".tmp").is_some()
 }

@@ -1,22 +1,20 @@
-//! The files that say which messages a session took once, by the ids their platform gave
-//! them: in `.sessionlog/once`, a line for each, `{"key":"telegram:123","id":"42"}`. The key
-//! is in every line, because the files of a session may be removed by hand, and another key
-//! may get their name.
+//! The files with the ids of messages that a session took once, as given by their platform: in
+//! `.sessionlog/once`, one line for each, `{"key":"telegram:123","id":"42"}`. The key is in every
+//! line, because the files of a session may be removed by hand, and another key may then get their
+//! name.
 //!
-//! A session has two: lines are added to `<stem>.ids.jsonl`, and if that has enough of them
-//! it takes the place of `<stem>.old.jsonl`. So the newest stay, and no line is written
-//! twice.
+//! A session has two: lines are added to `<stem>.ids.jsonl`; when that has enough lines, it
+//! replaces `<stem>.old.jsonl`. So the newest ids stay, and no line is written twice.
 //!
 //! # What a crash leaves
 //!
-//! Nothing stands here that is not synced in the journal: an id whose message a power loss
-//! took would have the message refused when it is delivered again.
+//! Only ids that are synced in the journal are here: if an id survived a power loss and its message
+//! did not, the message would be refused when it is delivered again.
 //!
-//! * *Lines added*. Unfinished: part of a line is no id, and the next write begins with an
-//!   LF. After: the same, until the checkpoint; the journal has them, and recovery adds
-//!   those that are missing.
-//! * *File renamed*. Before, or after: both have the same lines. The next line is added
-//!   by a later flush, or by a recovery.
+//! * *Lines added*. Unfinished: part of a line is not an id, and the next write begins with an LF.
+//!   After: the same, until the checkpoint; the journal has them, and recovery adds missing ones.
+//! * *File renamed*. Before or after: both have the same lines. The next line is added by a later
+//!   flush, or by a recovery.
 
 use std::collections::HashSet;
 use std::io;
@@ -27,14 +25,14 @@ use serde::Serialize;
 use super::read_whole;
 use crate::ground::storage::{FileKind, OpenMode, Storage};
 
-/// The id of a message, and whose it is.
+/// The id of a message, and its session's key.
 #[derive(Serialize)]
 struct Line<'a> {
     key: &'a str,
     id: &'a str,
 }
 
-/// The line that says that the session `key` took the message `id`, with its LF.
+/// The line for the message `id` that the session `key` took, with its LF.
 pub(crate) fn line(key: &str, id: &str) -> String {
     let line = serde_json::to_string(&Line { key, id });
     line.unwrap_or_default() + "\n"
@@ -58,16 +56,16 @@ pub(crate) fn paths(dir: &Path, stem: &str) -> [PathBuf; 2] {
     ["ids", "old"].map(|which| dir.join(format!("{stem}.{which}.jsonl")))
 }
 
-/// What the files of a session say.
+/// The contents of a session's files.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) lines: HashSet<Vec<u8>>,
-    /// How many stand in the file that lines are added to.
+    /// The number of lines in the file that lines are added to.
     pub(crate) newest: usize,
 }
 
 impl Taken {
-    /// What stands in the files of a session.
+    /// The contents of a session's files.
     pub(crate) fn of([newest, old]: [&[u8]; 2]) -> Self {
         let lines = |bytes: &[u8]| {
             let lines = bytes.split_inclusive(|&byte| byte == b'\n');
@@ -80,7 +78,7 @@ impl Taken {
     }
 }
 
-/// Reads what the files of a session say.
+/// Reads a session's files.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -89,8 +87,8 @@ pub(crate) fn read(storage: &dyn Storage, [newest, old]: &[PathBuf; 2]) -> io::R
     Ok(Taken::of([&newest, &old]))
 }
 
-/// What stands in one of them; nothing if it is not there, or if what has the name of their
-/// directory is none: behind a link, the files are somebody's.
+/// Reads one of them. Empty if it is missing, or if something other than a directory has their
+/// directory's name: behind a link, the files belong to someone else.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -109,9 +107,9 @@ pub(crate) fn read_file(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u8
     }
 }
 
-/// Writes blanks over the lines that begin with one of `begins`, in place and synced: lines
-/// that others have in the file stay at every step, and so do those that are added meanwhile.
-/// Whether there were any.
+/// Overwrites the lines that begin with one of `begins` with blanks, in place and synced. Lines of
+/// other sessions in the file stay at every step, and so do lines added meanwhile. Returns true if
+/// there were any.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -137,22 +135,22 @@ pub(crate) fn blank(storage: &dyn Storage, path: &Path, begins: &[String]) -> io
     Ok(any)
 }
 
-/// Whether a line begins with one of `begins`.
+/// True if a line begins with one of `begins`.
 pub(crate) fn is_of(line: &[u8], begins: &[String]) -> bool {
     let mut begins = begins.iter();
     begins.any(|begin| line.starts_with(begin.as_bytes()))
 }
 
-/// The stem of the session whose ids a file of that name has.
+/// The stem of the session that has its ids in a file of this name.
 pub(crate) fn stem_of(name: &str) -> Option<&str> {
     let stem = name.strip_suffix(".ids.jsonl");
     stem.or_else(|| name.strip_suffix(".old.jsonl"))
 }
 
-/// Adds lines to the file at `path`, made if it is not there.
+/// Adds lines to the file at `path`, which is created if missing.
 ///
 /// # Errors
-/// As the operating system reports them; part of them may be there then.
+/// As the operating system reports them; some of the lines may be there then.
 pub(crate) fn add(storage: &dyn Storage, path: &Path, lines: &[u8]) -> io::Result<()> {
     let file = match storage.open(path, OpenMode::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => storage.open(path, OpenMode::CreateNew)?,
@@ -163,7 +161,7 @@ pub(crate) fn add(storage: &dyn Storage, path: &Path, lines: &[u8]) -> io::Resul
     if len > 0 {
         file.read_exact_at(&mut last, len - 1)?;
     }
-    // Part of a line, from a write cut short, would spoil this one.
+    // A part of a line, from a write cut short, would spoil this one.
     let ended = last == *b"\n";
     let end: &[u8] = if ended { b"" } else { b"\n" };
     file.write_all_at(&[end, lines].concat(), len)

@@ -8,29 +8,29 @@ use crate::disk::session_file::{self, Meta, SessionMeta};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage, too_large};
 
-/// How the sidecar on disk relates to what is known.
+/// The relation of the sidecar on disk to the known one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sidecar {
     Missing,
     Present,
-    /// It decodes, and is not written as we write it: it is replaced, not written over,
-    /// for of a mixture of both nobody could tell whose it is.
+    /// It decodes, but is not written as we write it. It is replaced, not overwritten: a mixture of
+    /// both would not tell which session it belongs to.
     Unlike,
-    /// It does not decode, or is a directory or pipe; it is set aside before a new one takes its name.
+    /// It does not decode, or is a directory or pipe; it is set aside before a new one takes its
+    /// name.
     Corrupt,
 }
 
 impl Sidecar {
-    /// Whether there is one that decodes.
+    /// True if there is a sidecar that decodes.
     pub(crate) fn is_read(self) -> bool {
         matches!(self, Self::Present | Self::Unlike)
     }
 }
 
-/// Bytes of the largest sidecar that is read, and written. Far more than any
-/// command can make, and little enough to stand in a record of the journal: a
-/// session with a larger one is refused as it is, for without its `skip` it would
-/// show what was truncated.
+/// The size of the largest sidecar that is read and written, in bytes. It is far more than any
+/// command can make, and small enough for a journal record. A session with a larger one is refused
+/// as it is: without its `skip` it would show truncated messages.
 const MAX: u64 = 128 << 20;
 
 /// The bytes of a file that may be a sidecar.
@@ -42,8 +42,8 @@ pub(crate) fn read_bytes(storage: &dyn Storage, path: &Path) -> io::Result<Vec<u
     storage.read(path, MAX)
 }
 
-/// Refuses a sidecar that written again would be too large to be read: escapes
-/// and white space can make it up to 24 times as long.
+/// Refuses a sidecar that would be too large to be read when it is written again: escapes and white
+/// space can make it up to 24 times as long.
 fn check_room(bytes: &[u8], meta: &SessionMeta) -> io::Result<()> {
     if (bytes.len() as u64) < MAX / 32 {
         return Ok(());
@@ -55,13 +55,12 @@ fn check_room(bytes: &[u8], meta: &SessionMeta) -> io::Result<()> {
     Ok(())
 }
 
-/// The sidecar of `stem`; an empty one if it is missing, does not decode, or
-/// is a session of PicoClaw's older manager that nobody imported: decoded as a
-/// sidecar that would lend its summary to another session, and be written over.
+/// The sidecar of `stem`. It is empty if the file is missing, does not decode, or is a session of
+/// PicoClaw's older manager that was not imported: decoded as a sidecar, that would lend its
+/// summary to another session, and be overwritten.
 ///
 /// # Errors
-/// If the operating system refuses to read it, or it is larger than any store
-/// writes.
+/// If the operating system refuses to read it, or it is larger than any store writes.
 pub(crate) fn read_sidecar(
     storage: &dyn Storage,
     dir: &Path,
@@ -73,8 +72,8 @@ pub(crate) fn read_sidecar(
     read(storage, dir, (stem, key), alike)
 }
 
-/// As [`read_sidecar`], for who only reads: how it is written is not looked at, which takes
-/// as long as decoding it.
+/// As [`read_sidecar`], for readers: the form in which it is written is not checked, which takes as
+/// long as decoding it.
 ///
 /// # Errors
 /// As [`read_sidecar`].
@@ -87,7 +86,7 @@ pub(crate) fn read_meta(
     read(storage, dir, (stem, key), |_, _| true)
 }
 
-/// Why the files of a session are not given out: their sidecar names the key of another.
+/// The error for a session with a sidecar that names the key of another.
 pub(crate) fn anothers(dir: &Path, (stem, key): (&str, &str), now: &str) -> Error {
     Error::Corrupt {
         path: dir.join(session_file::sidecar_name(stem)),
@@ -110,7 +109,7 @@ fn read(
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Ok((Meta::empty(key), Sidecar::Missing));
         }
-        // A link may lead to what says how much of the session is hidden.
+        // A link may lead to the sidecar that says how much of the session is hidden.
         Err(_)
             if matches!(
                 kind_of(storage, &path),

@@ -1,31 +1,31 @@
-//! How much of its file system the journal may take.
+//! The share of the file system that the journal may take.
 
 use super::segment::Lengths;
 
-/// Of the space there is, the journal's own included, it takes one part in so many:
-/// the sessions need the rest, twice for a while if one is rewritten.
+/// The journal takes one part in this many of the available space, its own included: the sessions
+/// need the rest, twice for a while if one is rewritten.
 const PART: u64 = 8;
 
-/// Segments of the largest size that fit into what the journal may take.
+/// The number of segments of the largest size that fit into the budget.
 const SEGMENTS: u64 = 8;
 
-/// No segment is smaller, however little space there is: each costs two syncs.
+/// The smallest segment, however little space there is: each costs two syncs.
 pub(crate) const SMALLEST: u64 = 64 << 10;
 
-/// What the journal may take now: bytes of all segments, spares included.
+/// The journal's current budget: bytes of all segments, spares included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Budget {
     bytes: u64,
-    /// What the space there is allows, whatever was asked for.
+    /// The bytes that the available space allows, whatever was asked for.
     part: u64,
-    /// How large the next segment is at most, unless a batch needs more.
+    /// The largest size of the next segment, unless a batch needs more.
     pub(crate) segment: u64,
-    /// How small it may be.
+    /// The smallest size of the next segment.
     pub(crate) least: u64,
 }
 
 impl Budget {
-    /// What a journal of `own` bytes may take if `free` are left.
+    /// The budget of a journal of `own` bytes if `free` bytes are left.
     pub(crate) fn of(lengths: &Lengths, free: u64, own: u64) -> Self {
         let bytes = lengths.budget.min(free.saturating_add(own) / PART);
         let least = SMALLEST.min(lengths.largest);
@@ -43,24 +43,24 @@ impl Budget {
         self.bytes
     }
 
-    /// Whether a journal of `bytes` may keep its spares: if it is within the budget, or has
-    /// no more of them than of full segments. While a flush lasts about as much is written as
-    /// it will give up: were the spares for that given up first, each segment would be filled
-    /// with zeros anew, up to a third of what a busy store writes.
+    /// True if a journal of `bytes` may keep its spares: if it is within the budget, or has no
+    /// more spares than full segments. A flush gives up about as much as is written while it
+    /// lasts. If the spares for that were given up first, each segment would be filled with zeros
+    /// anew, up to a third of the bytes that a busy store writes.
     pub(crate) fn allows(self, bytes: u64, spares: u64, full: u64) -> bool {
         let needed = || spares <= full.min(self.bytes / 3 * 2);
         bytes <= self.bytes || bytes <= self.part && needed()
     }
 
-    /// Whether so many bytes of full segments start a flush, which gives them up: a third.
-    /// As much may come before it has to [hurry](Self::is_pressing), and the rest is for what
+    /// True if this many bytes of full segments start a flush, which gives them up: a third. As
+    /// much may come before the flush has to [hurry](Self::is_pressing), and the rest is for what
     /// comes then, the segment in use and the next.
     pub(crate) fn is_long(self, full: u64) -> bool {
         full > 0 && full >= self.bytes / 3
     }
 
-    /// Whether with so many a flush under way has to hurry, or the journal takes more than it
-    /// may: two thirds.
+    /// True if with this many bytes a flush under way has to hurry, or the journal takes more than
+    /// it may: two thirds.
     pub(crate) fn is_pressing(self, full: u64) -> bool {
         full > 0 && full >= self.bytes / 3 * 2
     }
@@ -94,7 +94,7 @@ mod tests {
         assert!(budget.allows(1 << 30, 300 << 20, 300 << 20));
         assert!(!budget.allows(1 << 30, 300 << 20, 299 << 20));
         assert!(!budget.allows(2 << 30, 513 << 20, 1 << 30));
-        // However much was asked for, an eighth of the space at most.
+        // An eighth of the space at most, whatever was asked for.
         let tight = Budget::of(&lengths, 7 << 30, 0);
         assert!(tight.allows(896 << 20, 300 << 20, 300 << 20));
         assert!(!tight.allows(897 << 20, 300 << 20, 300 << 20));

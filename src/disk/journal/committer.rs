@@ -20,13 +20,13 @@ use crate::ground::sync::atomic::Ordering;
 pub(crate) struct Batch {
     /// Encoded records, in the order they were staged.
     pub(crate) bytes: BytesMut,
-    /// How many changes of sessions they are.
+    /// The number of changes of sessions.
     pub(crate) changes: usize,
-    /// Whether it is synced as soon as it is written.
+    /// True if it is synced as soon as it is written.
     pub(crate) durable: bool,
-    /// Whether one of them frees space once it holds.
+    /// True if one of its records frees space once it holds.
     pub(crate) frees: bool,
-    /// Whether they are the supervisor's, for which room is kept.
+    /// True if the records are the supervisor's, for which room is kept.
     pub(crate) own: bool,
 }
 
@@ -70,17 +70,17 @@ impl Committer {
         })
     }
 
-    /// Writes one batch, for which nobody else writes or syncs meanwhile.
+    /// Writes one batch. No other thread may write, or sync for it, meanwhile.
     ///
     /// # Errors
-    /// A full disk, or a lack of descriptors: nothing of the batch is there, and the next may be
-    /// tried. Any other error poisons the store: nothing is known of the batch any more.
+    /// After a full disk, or a lack of descriptors, nothing of the batch is there, and the next one
+    /// may be tried. Any other error poisons the store: the state of the batch is unknown.
     pub(crate) fn write(&mut self, batch: &mut Batch) -> Result<()> {
         let written = self.append(batch);
         let refuses = &self.counters.refuses;
         match &written {
-            // Of the supervisor's records, for which room is kept, nobody learns that there
-            // is some.
+            // The supervisor's records have reserved room: their success does not mean that there
+            // is space.
             Ok(()) if batch.own => {}
             Ok(()) => refuses.store(false, Ordering::Relaxed),
             Err(_) => refuses.store(true, Ordering::Relaxed),
@@ -102,7 +102,7 @@ impl Committer {
         self.end_sync(&syncing, synced, || {})
     }
 
-    /// Whether a batch of so many bytes goes into the present segment.
+    /// True if a batch of this many bytes goes into the present segment.
     pub(crate) fn has_room(&self, len: usize) -> bool {
         let len = (len + record::COMMIT_LEN) as u64 + self.cursor.reserve();
         self.cursor.takes(len) && !self.is_outdated()
@@ -112,14 +112,14 @@ impl Committer {
         self.pool.is_outdated(self.segment_number())
     }
 
-    /// Which segment takes the next batch.
+    /// The number of the segment that takes the next batch.
     pub(crate) fn segment_number(&self) -> u64 {
         self.cursor.segment().number
     }
 
-    /// Begins a sync of what was written, if anything was. One sync covers every batch before
-    /// it. Until it is ended, only what is not synced with its own batch, and fits into the
-    /// segment, may be written.
+    /// Begins a sync of everything written, if anything was. One sync covers every batch before it.
+    /// Until it is ended, only batches may be written that are not `durable` and that fit into the
+    /// segment.
     pub(crate) fn begin_sync(&mut self) -> Option<Syncing> {
         self.syncs = std::mem::take(&mut self.has_unsynced);
         self.syncs.then(|| Syncing {
@@ -129,12 +129,12 @@ impl Committer {
         })
     }
 
-    /// Says what came of a sync that ran. The watermark is raised after `tell` said so: a
-    /// flush reads it and then asks the shards what they applied.
+    /// Reports the result of a sync. The watermark is raised only after `tell` was called: a flush
+    /// reads the watermark and then asks the shards what they applied.
     ///
     /// # Errors
-    /// A failed sync poisons the store; it is never tried again, for the page
-    /// cache may then show bytes the disk does not have.
+    /// A failed sync poisons the store. It is never tried again, because the page cache may then
+    /// show bytes that the disk does not have.
     pub(crate) fn end_sync(
         &mut self,
         syncing: &Syncing,
@@ -153,7 +153,7 @@ impl Committer {
     /// Ends the journal after a clean checkpoint: nothing is left to recover.
     ///
     /// # Errors
-    /// What stays on disk is skipped by the next open.
+    /// Files that stay on disk are skipped by the next open.
     pub(crate) fn finish(self) -> Result<()> {
         self.pool.remove_all(self.cursor.segment())
     }
@@ -161,7 +161,8 @@ impl Committer {
     fn append(&mut self, batch: &mut Batch) -> Result<()> {
         let reserve = if batch.own { 0 } else { self.cursor.reserve() };
         let records = &mut batch.bytes;
-        // A batch that says less than its length would be taken for a torn end after a crash.
+        // A batch with a stated length that is too small would be taken for a torn end after a
+        // crash.
         let Ok(batch_len) = u32::try_from(records.len()) else {
             let full = io::ErrorKind::StorageFull.into();
             return Err(Error::io("write journal", self.pool.dir(), full));
@@ -175,8 +176,8 @@ impl Committer {
             }),
         );
         let stays = self.cursor.takes(records.len() as u64 + reserve);
-        // Not while the segment is synced: what was written to it could be missing after a
-        // power loss when what follows in the next is there.
+        // Not while the segment is being synced: after a power loss, batches in the next segment
+        // could be there while batches of this one are missing.
         if !stays || self.is_outdated() && !self.syncs {
             self.rotate(records.len() as u64, batch.frees || batch.own)?;
         }
@@ -203,8 +204,7 @@ impl Committer {
         Ok(())
     }
 
-    /// Goes on in the next segment. What the old one holds is synced first:
-    /// later syncs no longer reach it.
+    /// Continues in the next segment. The old segment is synced first: later syncs do not reach it.
     fn rotate(&mut self, batch_len: u64, frees: bool) -> Result<()> {
         let next = self.pool.next(HEADER as u64 + batch_len + RESERVE, frees)?;
         let began = self.counters.now();

@@ -1,4 +1,4 @@
-//! What the committer did.
+//! Counters of the committer.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,19 +7,19 @@ use std::time::Duration;
 use crate::ground::clock::{Clock, SystemClock};
 use crate::ground::meter::{Count, Measure, Meters, Metric, Unit};
 
-/// What the committer did. Whoever holds the journal alone adds to it.
+/// Counters of the committer. Only the holder of the journal adds to them.
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) commits: Count,
     pub(crate) syncs: Count,
     pub(crate) bytes: Count,
-    /// How long syncs took.
+    /// The durations of syncs.
     pub(crate) sync: Measure,
-    /// What was in a commit: records, and their bytes.
+    /// The number of records in a commit; `batch_bytes` is the bytes of them.
     pub(crate) batch_records: Measure,
     pub(crate) batch_bytes: Measure,
-    /// Whether records were refused, for lack of space or of a descriptor, and none that
-    /// callers wait for was accepted since.
+    /// True if records were refused, for lack of space or of a descriptor, and since then no
+    /// records that callers wait for were accepted.
     pub(crate) refuses: AtomicBool,
     clock: Arc<dyn Clock>,
 }
@@ -42,14 +42,14 @@ impl Counters {
         self.clock.monotonic()
     }
 
-    /// A sync is done that began then.
+    /// Counts a sync that began at this time and is done.
     pub(super) fn synced(&self, began: Duration) {
         let took = self.clock.monotonic().saturating_sub(began);
         self.syncs.add(1);
         self.sync.record_time_alone(took);
     }
 
-    /// A batch was written.
+    /// Counts a written batch.
     pub(super) fn wrote(&self, records: usize, bytes: usize) {
         self.commits.add(1);
         self.bytes.add(bytes as u64);

@@ -1,8 +1,9 @@
-//! Where the journal goes on: the segment in use, and what its last page holds.
+//! The end of the journal: the segment in use, and the contents of its last page.
 //!
-//! Whole pages are written, each with what it held before: the system need not read the rest
-//! of a page that is not in its cache, and what is synced at once needs no cache at all. Less
-//! than a page is written only to one that the cache had last, and to the last of a segment.
+//! Whole pages are written, each with its earlier contents: then the system need not read the rest
+//! of a page that is not in its cache, and batches that are synced at once need no cache. Less than
+//! a page is written only to a page that was last written through the cache, and to the last page
+//! of a segment.
 
 use std::fmt;
 use std::io;
@@ -12,15 +13,14 @@ use std::sync::Arc;
 use super::segment::{HEADER, Segment};
 use crate::ground::storage::StorageFile;
 
-/// What is written at a time begins and ends at multiples of it, or at the segment's end,
-/// bytes.
+/// Writes begin and end at multiples of this, or at the segment's end; in bytes.
 pub(super) const PAGE: usize = 4096;
 
-/// The most that is written at a time, bytes: whole pages.
+/// The most bytes written at a time: whole pages.
 const AT_ONCE: usize = 1 << 20;
 
-/// What is left free of each segment for the supervisor's records, bytes: the checkpoint
-/// that gives full segments up must not need the space that only it can free.
+/// The bytes of each segment that are left free for the supervisor's records: the checkpoint that
+/// gives full segments up must not need the space that only it can free.
 pub(super) const RESERVE: u64 = 4096;
 
 /// The end of the journal.
@@ -28,22 +28,21 @@ pub(super) struct Cursor {
     segment: Segment,
     /// Where the next batch begins.
     position: u64,
-    /// What the page holds that `position` lies on, up to there. It may be written anew
-    /// with the next batch: were a byte of it not what the segment holds, a record that
-    /// somebody was told of would be damaged.
+    /// The contents of the page of `position`, up to there. They may be written again with the next
+    /// batch: if a byte differed from the segment, an acknowledged record would be damaged.
     page: Vec<u8>,
-    /// Whether all of that page was last written by the cache.
+    /// True if that whole page was last written through the cache.
     is_cached: bool,
     room: Aligned,
 }
 
-/// How a batch gets to its segment.
+/// The way of a batch to its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Route {
-    /// By the system's cache.
+    /// Through the system's cache.
     Cache,
-    /// To the disk, past the cache: for what is synced next. It costs more if the cache
-    /// holds what is not yet written: that goes first.
+    /// To the disk, past the cache: for batches that are synced next. It costs more if the cache
+    /// holds unwritten data: that goes first.
     Disk,
 }
 
@@ -63,27 +62,27 @@ impl Cursor {
         &self.segment
     }
 
-    /// Whether so many bytes go into the segment.
+    /// True if this many bytes go into the segment.
     pub(super) fn takes(&self, len: u64) -> bool {
         self.position + len <= self.segment.len
     }
 
-    /// What of the segment is [reserved](RESERVE): of those that tests make small, not all.
+    /// The [reserved](RESERVE) bytes of the segment; in the small segments of tests only a part.
     pub(super) fn reserve(&self) -> u64 {
         RESERVE.min((self.segment.len - HEADER as u64) / 8)
     }
 
-    /// What is to be synced: all that was written to the segment, past the cache or not.
+    /// The file to sync: it covers everything written to the segment, through the cache or past it.
     pub(super) fn file(&self) -> Arc<dyn StorageFile> {
         self.segment.file.file.clone()
     }
 
-    /// Whether the next batch begins in the second half of the segment.
+    /// True if the next batch begins in the second half of the segment.
     pub(super) fn is_past_half(&self) -> bool {
         self.position >= self.segment.len / 2
     }
 
-    /// Goes on at the beginning of `next`; what was in use.
+    /// Continues at the beginning of `next`; returns the segment that was in use.
     pub(super) fn go_on_in(&mut self, next: Segment) -> Segment {
         self.position = HEADER as u64;
         self.page.clear();
@@ -94,11 +93,11 @@ impl Cursor {
     /// Writes a batch that the segment [takes](Self::takes).
     ///
     /// # Errors
-    /// Those of writing. The next batch begins where this one did.
+    /// Errors of writing. The next batch then begins where this one did.
     pub(super) fn write(&mut self, batch: &[u8], route: Route) -> io::Result<()> {
         let held = self.page.len();
-        // After a failure the page is written whole, so that of what was refused nothing stays
-        // on it.
+        // After a failure the page is written whole, so that nothing of a refused batch stays on
+        // it.
         let on_page = mem::take(&mut self.is_cached) && route == Route::Cache && held > 0;
         let whole = if on_page && held + batch.len() <= PAGE {
             let file = &self.segment.file;
@@ -111,7 +110,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Whether the last of the pages was written whole.
+    /// Writes whole pages; returns true if the last of them was written whole.
     fn write_pages(&mut self, batch: &[u8], route: Route) -> io::Result<bool> {
         let mut whole = true;
         let mut at = self.position - self.page.len() as u64;
@@ -136,13 +135,13 @@ impl Cursor {
         self.position += batch.len() as u64;
         let on_page = (self.position % PAGE as u64) as usize;
         let new = on_page.min(batch.len());
-        // What was there stays only if the batch ends on the page that it began on.
+        // The earlier contents stay only if the batch ends on the page that it began on.
         self.page.truncate(on_page - new);
         self.page.extend_from_slice(&batch[batch.len() - new..]);
     }
 }
 
-/// Without the lines, which are the users'.
+/// Without the lines, which are users' data.
 impl fmt::Debug for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cursor")
@@ -156,7 +155,7 @@ impl fmt::Debug for Cursor {
 #[derive(Debug)]
 pub(super) struct SegmentFile {
     file: Arc<dyn StorageFile>,
-    /// The same file, past the cache, if that can be done here.
+    /// The same file, opened past the cache, if that is possible here.
     direct: Option<Arc<dyn StorageFile>>,
 }
 
@@ -166,12 +165,12 @@ impl SegmentFile {
         Self { file, direct }
     }
 
-    /// Writes `bytes`, of which the first `needed` are wanted: to the disk, whole pages of an
-    /// [`Aligned`] buffer. Whether all were written.
+    /// Writes `bytes`, of which the first `needed` are required: to the disk, whole pages of an
+    /// [`Aligned`] buffer. Returns true if all were written.
     ///
     /// # Errors
-    /// As the operating system reports them. Not all of the `needed` bytes are written then:
-    /// a batch that was refused must not be there whole.
+    /// As the operating system reports them. Then not all of the `needed` bytes are written: a
+    /// refused batch must not be there whole.
     pub(super) fn write(
         &self,
         bytes: &[u8],
@@ -181,7 +180,7 @@ impl SegmentFile {
     ) -> io::Result<bool> {
         if let (Route::Disk, Some(direct)) = (route, &self.direct) {
             match write_most(&**direct, bytes, needed, at) {
-                // Not here, or not so few at a time. The cache takes anything.
+                // Not possible here, or not for so few bytes at a time. The cache takes anything.
                 Err(e) if is_unsupported(&e) => {}
                 other => return other,
             }
@@ -189,12 +188,13 @@ impl SegmentFile {
         write_most(&*self.file, bytes, needed, at)
     }
 
-    /// The file, when no more batches go into it: past the cache it has a descriptor more.
+    /// The file, once it takes no more batches: the handle past the cache costs a second
+    /// descriptor.
     pub(super) fn into_file(self) -> Arc<dyn StorageFile> {
         self.file
     }
 
-    /// As [`StorageFile::sync_data`], of what was written by either route.
+    /// As [`StorageFile::sync_data`], for data written by either route.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -208,7 +208,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), InvalidInput | Unsupported)
 }
 
-/// Writes `bytes` until the first `needed` of them are written; whether all are.
+/// Writes `bytes` until at least the first `needed` are written; returns true if all are.
 fn write_most(
     file: &dyn StorageFile,
     bytes: &[u8],
@@ -227,7 +227,7 @@ fn write_most(
     Ok(done == bytes.len())
 }
 
-/// Memory that begins at a multiple of [`PAGE`], as what is written past the cache must.
+/// Memory that begins at a multiple of [`PAGE`], as writes past the cache require.
 pub(super) struct Aligned {
     memory: Vec<u8>,
     begin: usize,
@@ -238,7 +238,7 @@ impl Aligned {
     /// `len` zeros.
     pub(super) fn new(len: usize) -> Self {
         let memory = vec![0; len + PAGE];
-        // The most it can be, if it can be told at all, is one less than a page.
+        // The offset is at most one less than a page, if it can be computed at all.
         let begin = memory.as_ptr().align_offset(PAGE) % PAGE;
         Self { memory, begin, len }
     }
@@ -310,7 +310,7 @@ mod tests {
         let mut cursor = Cursor::new(segment(&storage, dir));
         cursor.write(b"kept", Route::Cache).unwrap();
         let large = vec![b'x'; AT_ONCE + PAGE];
-        // The first part of it goes in, the second does not.
+        // The first part of it is written, the second is not.
         storage.fail_at(storage.steps() + 1, Fault::Enospc, Repeat::Once);
         assert!(cursor.write(&large, Route::Cache).is_err());
         cursor.write(b" and next", Route::Cache).unwrap();

@@ -1,4 +1,4 @@
-//! Reads a journal on from where it was read to, beside its writer.
+//! Follows a journal while its writer runs.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,38 +11,38 @@ use super::segment::{self, HEADER, StoreId};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
-/// How much is read first of what may be new, bytes.
+/// The bytes read first where new batches may be.
 const FIRST: usize = 16 << 10;
 
-/// How many looks find the same bytes in vain before they are taken for what an older
-/// segment left there, and looked at once in [`SELDOM`] looks.
+/// The number of looks that find the same bytes in vain before these are taken for leftovers of an
+/// older segment. From then on only one in [`SELDOM`] looks reads them.
 const STILL: u32 = 4;
 const SELDOM: u32 = 20;
 
-/// More segments than there are at a time.
+/// More than the number of segments at any time.
 const REMEMBERED: usize = 1024;
 
-/// How often the end of a journal is looked for that changes meanwhile.
+/// The number of tries to find the end of a journal that changes meanwhile.
 const TRIES: usize = 20;
 
-/// Where one who follows a journal has read to.
+/// The place up to which a follower has read a journal.
 #[derive(Debug)]
 pub(crate) struct JournalTail {
     dir: PathBuf,
     store: StoreId,
     at: Option<At>,
-    /// The seeds of the segments read last: they go one by one, in no order.
+    /// The seeds of the segments read last: segments are removed one by one, in no order.
     read: VecDeque<u32>,
     /// The batch read last, if any was.
     sequence: Option<u64>,
-    /// Whether there is nothing that could follow: the writer ended in order with the last
-    /// batch, or none was there. The next one's first batch has the number 1.
+    /// True if no batch can follow: the writer closed the store with the last batch, or there was
+    /// none. The first batch of the next writer has the number 1.
     ended: bool,
-    /// When the directory was changed last, if there was no segment in it.
+    /// The directory's time of change, if it had no segment.
     empty: Option<i128>,
 }
 
-/// A place in a segment, whose file stays readable when its name is gone.
+/// A place in a segment. Its file stays readable when its name is gone.
 #[derive(Debug)]
 struct At {
     number: u64,
@@ -50,22 +50,22 @@ struct At {
     file: Arc<dyn StorageFile>,
     seed: u32,
     offset: u64,
-    /// What stands at the offset and is no batch yet, and how many looks saw it.
+    /// The bytes at the offset that are no batch yet; `vain` is the number of looks that saw them.
     stale: [u8; record::HEAD + 1],
     vain: u32,
 }
 
-/// What was found.
+/// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Every batch that follows those read before.
+    /// Every batch that follows the ones read before was read.
     All,
-    /// Some are not there any more; those that are were not read yet.
+    /// Some batches are not there any more; the remaining ones were not read yet.
     Gap,
 }
 
 impl JournalTail {
-    /// Before the first batch of a journal that is to be made in `dir` by `store`.
+    /// Before the first batch of a journal that `store` will make in `dir`.
     pub(crate) fn at_begin(dir: &Path, store: StoreId) -> Self {
         Self {
             dir: dir.into(),
@@ -78,7 +78,7 @@ impl JournalTail {
         }
     }
 
-    /// At the end of the journal of `store` in `dir`, which need not be there.
+    /// At the end of the journal of `store` in `dir`. The journal may be absent.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -107,10 +107,10 @@ impl JournalTail {
         Ok(tail)
     }
 
-    /// Calls `apply` with every record that was committed since.
+    /// Calls `apply` with every record committed since.
     ///
     /// # Errors
-    /// If the journal cannot be read: the call may be made again.
+    /// If the journal cannot be read. The call may be repeated.
     pub(crate) fn read_on(
         &mut self,
         storage: &dyn Storage,
@@ -121,7 +121,7 @@ impl JournalTail {
             let Some((at, first)) = self.next_segment(storage)? else {
                 return self.came_and_went(storage);
             };
-            // What was committed here between the two looks comes before it.
+            // Batches committed in this segment between the two looks come before it.
             if let Some(at) = &mut self.at {
                 at.vain = 0;
             }
@@ -175,7 +175,7 @@ impl JournalTail {
         }
     }
 
-    /// The segment with the next batch, and the number of its first; `None` if there is none
+    /// The segment with the next batch, and the number of its first batch; `None` if there is none
     /// yet.
     fn next_segment(&self, storage: &dyn Storage) -> Result<Option<(At, u64)>> {
         let here = self.at.as_ref().map(|at| at.number);
@@ -192,8 +192,8 @@ impl JournalTail {
         Ok(None)
     }
 
-    /// Whether a writer came and went between two looks, or ended before all was read. Gives
-    /// up the segment's file if there is no journal any more.
+    /// Checks whether a writer came and went between two looks, or ended before all was read.
+    /// Releases the segment's file if there is no journal any more.
     fn came_and_went(&mut self, storage: &dyn Storage) -> Result<Found> {
         if !self.segments(storage)?.is_empty() {
             self.empty = None;
@@ -225,7 +225,7 @@ impl JournalTail {
         self.at = Some(at);
     }
 
-    /// The beginning of a segment that has a batch, and the number of that.
+    /// The beginning of a segment that has a batch, and the number of that batch.
     fn begun(&self, storage: &dyn Storage, number: u64, path: &Path) -> Result<Option<(At, u64)>> {
         let wrap = |e| Error::io("read journal segment", path, e);
         let file = match storage.open(path, OpenMode::Read) {
@@ -274,7 +274,7 @@ impl JournalTail {
 }
 
 impl At {
-    /// Whether the file is still the segment that it was: its blocks may be another's.
+    /// True if the file is still the same segment: its blocks may have been reused.
     fn is_own(&self, store: &StoreId) -> io::Result<bool> {
         let mut header = [0; HEADER];
         match self.file.read_exact_at(&mut header, 0) {
@@ -285,8 +285,8 @@ impl At {
         Ok(stated.is_ok_and(|header| header.seed == self.seed))
     }
 
-    /// Whether what stands at the offset is not worth more reading: it was seen often, and
-    /// never became a batch.
+    /// True if the bytes at the offset are not worth more reading: they were seen often, and never
+    /// became a batch.
     fn is_stale(&mut self, data: &[u8]) -> bool {
         let mut head = [0; record::HEAD + 1];
         let len = head.len().min(data.len());

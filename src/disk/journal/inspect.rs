@@ -1,6 +1,6 @@
-//! Reads a journal that may be damaged: segment by segment, with everything
-//! that still verifies, also after damage. Decides nothing; whether a journal
-//! holds is [`Scan`](super::scan::Scan)'s to say.
+//! Reads a journal that may be damaged, segment by segment, with everything that still verifies,
+//! also after damage. It decides nothing: [`Scan`](super::scan::Scan) decides whether a journal
+//! holds.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ use super::segment::{self, HEADER, StoreId};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage};
 
-/// A journal directory, as far as it reads.
+/// The readable part of a journal directory.
 #[derive(Debug, Default)]
 pub(crate) struct Inspection {
     /// By number.
     pub(crate) segments: Vec<Inspected>,
-    /// Names in the directory that are no segments.
+    /// Names in the directory that are not segments.
     pub(crate) strays: Vec<String>,
     /// Everything up to this batch is in the session files.
     pub(crate) checkpoint: u64,
@@ -30,34 +30,33 @@ pub(crate) struct Inspected {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
-    /// What is wrong with its header, or keeps it from being read.
+    /// The fault of its header, or the reason why it cannot be read.
     pub(crate) fault: Option<String>,
-    /// What kept it from being read: it need not be damaged.
+    /// The error that kept it from being read: it need not be damaged.
     error: Option<Error>,
-    /// Whose it says it is.
+    /// The store that its header names.
     pub(crate) store: Option<StoreId>,
-    /// Whole batches; those after damage, too.
+    /// Whole batches, including those after damage.
     batches: Vec<Span>,
-    /// Whole batches before the first place that does not read.
+    /// The number of whole batches before the first unreadable place.
     pub(crate) leading: usize,
     pub(crate) records: u64,
-    /// Where reading from the start ended.
+    /// The offset where reading from the start ended.
     pub(crate) end: u64,
     /// Bytes of whole records there that no commit follows.
     pub(crate) torn: u64,
-    /// The newest batch and watermark that any commit record in it states, of
-    /// batches that do not read, too.
+    /// The newest batch and the newest watermark that any commit record in it states, including
+    /// commit records of unreadable batches.
     pub(crate) newest: u64,
     pub(crate) watermark: u64,
     seed: u32,
 }
 
 impl Inspection {
-    /// Reads every segment in `dir`; nothing if there is no such directory.
-    /// Changes nothing.
+    /// Reads every segment in `dir`; empty if there is no such directory. Changes nothing.
     ///
     /// # Errors
-    /// If the directory cannot be listed. A segment that cannot be read says so.
+    /// If the directory cannot be listed. A segment that cannot be read is recorded as such.
     pub(crate) fn read(storage: &dyn Storage, dir: &Path, store: Option<&StoreId>) -> Result<Self> {
         let mut inspection = Self::default();
         let entries = match storage.read_dir(dir) {
@@ -81,8 +80,7 @@ impl Inspection {
         Ok(inspection)
     }
 
-    /// Fails if a segment could not be read: what cannot be read now need
-    /// not be damaged, and must not be given up.
+    /// Fails if a segment could not be read: it need not be damaged, and must not be given up.
     ///
     /// # Errors
     /// The first such error.
@@ -97,14 +95,14 @@ impl Inspection {
         }
     }
 
-    /// Whose journal this is, if all headers that hold agree.
+    /// The store of this journal, if all valid headers agree.
     pub(crate) fn store(&self) -> Option<StoreId> {
         let mut stores = self.segments.iter().filter_map(|segment| segment.store);
         let first = stores.next()?;
         stores.all(|store| store == first).then_some(first)
     }
 
-    /// The newest batch that any segment speaks of.
+    /// The newest batch that any segment mentions.
     pub(crate) fn newest(&self) -> u64 {
         let newest = self.segments.iter().map(|segment| segment.newest);
         newest.max().unwrap_or(0).max(self.checkpoint)
@@ -123,8 +121,7 @@ impl Inspection {
             .map_or(1, |last| last.number.saturating_add(1))
     }
 
-    /// The batches after the checkpoint, up to the newest that reads, that do
-    /// not.
+    /// The unreadable batches after the checkpoint, up to the newest readable one.
     pub(crate) fn missing(&self) -> Vec<u64> {
         let mut next = self.checkpoint + 1;
         let mut missing = Vec::new();
@@ -137,16 +134,15 @@ impl Inspection {
         missing
     }
 
-    /// Whether everything in this segment is in the session files: a later one
-    /// begins with a batch that the checkpoint covers, or follows on it.
+    /// True if everything in this segment is in the session files: a later one begins with a batch
+    /// that the checkpoint covers, or the next one after it.
     pub(crate) fn is_covered(&self, segment: &Inspected) -> bool {
         let later = self.segments.iter().filter(|s| s.number > segment.number);
         let mut firsts = later.filter_map(Inspected::first);
         firsts.any(|first| first <= self.checkpoint + 1)
     }
 
-    /// Calls `apply` with every record after the checkpoint that reads, in the
-    /// order of batches.
+    /// Calls `apply` with every readable record after the checkpoint, in the order of batches.
     ///
     /// # Errors
     /// If a segment cannot be read any more.
@@ -210,17 +206,17 @@ impl Inspected {
         }
     }
 
-    /// The first batch that reads.
+    /// The first readable batch.
     pub(crate) fn first(&self) -> Option<u64> {
         self.batches.first().map(|span| span.commit.sequence)
     }
 
-    /// The last batch that reads.
+    /// The last readable batch.
     pub(crate) fn last(&self) -> Option<u64> {
         self.batches.last().map(|span| span.commit.sequence)
     }
 
-    /// Whole batches, those after damage included.
+    /// The number of whole batches, including those after damage.
     pub(crate) fn batches(&self) -> usize {
         self.batches.len()
     }
@@ -242,7 +238,7 @@ impl Inspected {
         if let Err(error) =
             segment::decode_header(&data, data.len(), &self.path, &owner, self.number)
         {
-            // It is no damage, and what it holds is not to be given up.
+            // It is not damaged, and its contents must not be given up.
             if claims.is_some_and(|claims| claims.is_of_another_version) {
                 self.error = Some(error.clone());
             }
@@ -298,7 +294,7 @@ impl Inspected {
             self.records += 1;
             at = next;
         }
-        // Its commit record is none of its records.
+        // The commit record does not count as one of its records.
         self.records = self.records.saturating_sub(1);
         self.batches.push(span);
         checkpoint

@@ -1,5 +1,5 @@
-//! The journal's segments: the one ready for use next, those still needed for
-//! recovery, those free to be used again.
+//! The journal's segments: the one ready for use next, those still needed for recovery, and those
+//! free for reuse.
 
 mod renewal;
 pub(crate) mod reserve;
@@ -18,10 +18,9 @@ use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage, StorageFile};
 use crate::ground::sync::{Condvar, Mutex};
 
-/// Retired segments are kept for reuse up to so many times the largest; more are
-/// removed. As many as a busy store fills between two flushes: a segment taken
-/// over needs no zeros written into it, and a removed one costs the file system
-/// as much again.
+/// Retired segments are kept for reuse up to this many times the largest; more are removed. That is
+/// as many as a busy store fills between two flushes: a reused segment needs no zeros written into
+/// it, and a removed one costs the file system as much again.
 const SPARE_SEGMENTS: u64 = 8;
 
 /// Hands segments to the committer and takes them back.
@@ -32,7 +31,7 @@ pub(crate) struct SegmentPool {
     store: StoreId,
     lengths: Lengths,
     state: Mutex<State>,
-    /// No segment is being made any more.
+    /// Notified when no segment is being made any more.
     made: Condvar,
     /// Segments of lower numbers take no more batches, and are not reused.
     renewed: AtomicU64,
@@ -41,31 +40,30 @@ pub(crate) struct SegmentPool {
 #[expect(clippy::struct_excessive_bools, reason = "any of them may go with any")]
 #[derive(Debug, Default)]
 struct State {
-    /// Whether a segment is being made. One at a time: of two, the one with the
-    /// higher number could be written to first, and recovery would find the
-    /// batches out of order.
+    /// True while a segment is being made. Only one at a time: if there were two, the one with the
+    /// higher number could be written to first, and recovery would find the batches out of order.
     making: bool,
-    /// The next segment is needed soon: the one in use is half full, or somebody waits.
+    /// True if the next segment is needed soon: the one in use is half full, or the committer
+    /// waits.
     urgent: bool,
-    /// The store has ended; a segment made now would be left behind.
+    /// True once the store has ended; a segment made now would be left behind.
     ended: bool,
-    /// The number the next segment gets. Numbers order the journal in time:
-    /// recovery reads segments by number.
+    /// The number of the next segment. Numbers order the journal in time: recovery reads segments
+    /// by number.
     next_number: u64,
     next_len: u64,
-    /// Length of the segment handed out last.
+    /// The length of the segment handed out last.
     active: u64,
-    /// What the journal may take, as of the last look at the space there is.
+    /// The budget, as of the last look at the available space.
     budget: Option<Budget>,
-    /// The last segment asked for found no space.
+    /// True if the last request for a segment found no space.
     short: bool,
     ready: Option<Segment>,
     full: Vec<Full>,
     spares: Vec<Spare>,
 }
 
-/// A segment that takes no more batches but is needed until a checkpoint
-/// covers its last batch.
+/// A segment that takes no more batches but is needed until a checkpoint covers its last batch.
 #[derive(Debug)]
 struct Full {
     number: u64,
@@ -74,17 +72,17 @@ struct Full {
     file: Arc<dyn StorageFile>,
 }
 
-/// What the journal takes, and may take.
+/// The size of the journal, and its limit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Of all segments on disk.
+    /// Bytes of all segments on disk.
     pub(crate) bytes: u64,
-    /// As of the last look at the space there is.
+    /// The limit, as of the last look at the available space.
     pub(crate) limit: u64,
 }
 
 impl SegmentPool {
-    /// A pool for the segments of `dir`, of which `first_number` is the first.
+    /// A pool for the segments of `dir`; `first_number` is the number of the first.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         dir: PathBuf,
@@ -107,18 +105,18 @@ impl SegmentPool {
         }
     }
 
-    /// Where the segments are.
+    /// The directory of the segments.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The next segment, with room for `min_len` bytes. Made on the spot, while
-    /// the committer waits, only if none is ready or the ready one is small;
-    /// one that is being made is waited for. `frees`: it is for a record that frees space, and
-    /// may take what is [kept for such](reserve).
+    /// The next segment, with room for `min_len` bytes. It is made on the spot, while the committer
+    /// waits, only if none is ready or the ready one is too small; a segment that is being made is
+    /// waited for. `frees` means that it is for a record that frees space, and may use the
+    /// [reserve](reserve).
     ///
     /// # Errors
-    /// `StorageFull` leaves nothing behind; asking again is right.
+    /// `StorageFull` leaves nothing behind; ask again later.
     pub(crate) fn next(&self, min_len: u64, frees: bool) -> Result<Segment> {
         let (small, _making) = {
             let mut state = self.state.lock();
@@ -147,14 +145,14 @@ impl SegmentPool {
         Ok(segment)
     }
 
-    /// The segment in use is half full: were the next made at leisure until it is, those
-    /// who commit would wait for the rest.
+    /// The segment in use is half full: if the next one were still made at leisure, committing
+    /// callers would wait for the rest.
     pub(crate) fn hurry(&self) {
         self.state.lock().urgent = true;
     }
 
-    /// Makes the next segment ahead of need, off the committer's path. Does
-    /// nothing if one is ready or being made, or the store has ended.
+    /// Makes the next segment ahead of need, off the committer's path. Does nothing if one is ready
+    /// or being made, or the store has ended.
     ///
     /// # Errors
     /// As [`SegmentPool::next`].
@@ -201,7 +199,7 @@ impl SegmentPool {
         let segment = segment::create(&*self.storage, &self.dir, &self.store, number, &blank)
             .inspect_err(|error| self.discard(&blank, error));
         let segment = segment.map_err(|error| match refused {
-            // A compaction gave up what is kept, before it got a segment's name: asked again,
+            // A compaction removed the reserve file before it got a segment's name. Asked again,
             // there may be space.
             Some(full) if is_gone(&error) => full,
             _ => error,
@@ -212,7 +210,7 @@ impl SegmentPool {
         Ok(segment)
     }
 
-    /// What the journal takes, and may take.
+    /// The size of the journal, and its limit.
     pub(crate) fn standing(&self) -> Standing {
         let state = self.state.lock();
         Standing {
@@ -221,35 +219,34 @@ impl SegmentPool {
         }
     }
 
-    /// Whether full segments should be given up: there are enough of them, or no
-    /// space for others.
+    /// True if full segments should be given up: there are enough of them, or there is no space for
+    /// others.
     pub(crate) fn is_long(&self) -> bool {
         self.has_full(Budget::is_long)
     }
 
-    /// Whether a flush under way is to hurry: what it gives up is needed soon.
+    /// True if a flush under way should hurry: the space it gives up is needed soon.
     pub(crate) fn is_pressing(&self) -> bool {
         self.has_full(Budget::is_pressing)
     }
 
-    /// Whether it has `enough` bytes of full segments, or any while there is no space for another.
+    /// True if it has `enough` bytes of full segments, or any while there is no space for another.
     fn has_full(&self, enough: fn(Budget, u64) -> bool) -> bool {
         let state = self.state.lock();
         let full = state.full_bytes();
         state.budget.is_some_and(|budget| enough(budget, full)) || state.short && full > 0
     }
 
-    /// What got no header is of no use: a sync of it may have failed, after which it
-    /// need not be whole. Left behind, its space would be gone until the close. If
-    /// its name is in doubt the store stops anyway.
+    /// Removes a file that got no header: a sync of it may have failed, so it may not be whole.
+    /// Left behind, its space would be lost until the close. If its name is in doubt, the store
+    /// stops anyway.
     fn discard(&self, blank: &Spare, error: &Error) {
         if !matches!(error, Error::Poisoned { .. }) {
             let _ = self.storage.remove_file(&blank.path);
         }
     }
 
-    /// Takes a full segment back; it stays on disk until a checkpoint covers
-    /// `last_sequence`.
+    /// Takes a full segment back; it stays on disk until a checkpoint covers `last_sequence`.
     pub(crate) fn filled(&self, segment: Segment, last_sequence: u64) {
         self.state.lock().full.push(Full {
             number: segment.number,
@@ -259,7 +256,7 @@ impl SegmentPool {
         });
     }
 
-    /// How many bytes of full segments wait for a checkpoint.
+    /// The bytes of full segments that wait for a checkpoint.
     #[cfg(test)]
     pub(crate) fn full_bytes(&self) -> u64 {
         self.state.lock().full_bytes()
@@ -272,14 +269,14 @@ impl SegmentPool {
         state.full.iter().map(|full| full.last_sequence).collect()
     }
 
-    /// Gives up every segment whose batches all lie at or below `sequence`,
-    /// which a synced checkpoint record must cover. Called earlier than that,
-    /// a crash would find session files without the journal that mends them.
+    /// Gives up every segment with all batches at or below `sequence`, which a synced
+    /// checkpoint record must cover. If this were called earlier, a crash would leave session files
+    /// without the journal that mends them.
     ///
     /// # Errors
-    /// What could not be given up is kept, for the next call or the end of the
-    /// store to try again. Forgotten, it would outlive the clean checkpoint that
-    /// covers it, and the next open would replay it or refuse the store.
+    /// Segments that could not be given up are kept; the next call or the end of the store tries
+    /// again. If they were forgotten, they would outlive the clean checkpoint that covers them, and
+    /// the next open would replay them or refuse the store.
     pub(crate) fn retire(&self, sequence: u64) -> Result<()> {
         let retired: Vec<Full> = {
             let mut state = self.state.lock();
@@ -301,8 +298,8 @@ impl SegmentPool {
                 return Err(error);
             }
         }
-        // Only now may a spare be written to: with its old name still on disk,
-        // a new header in it would look like a damaged segment.
+        // A spare may be written to only now: with its old name still on disk, a new header in it
+        // would look like a damaged segment.
         self.sync_dir()?;
         self.state.lock().spares.append(&mut spares);
         self.fit()
@@ -321,7 +318,7 @@ impl SegmentPool {
         }
         let spare = self.dir.join(format!("spare-{:016x}.tmp", full.number));
         match self.storage.rename(&path, &spare).map_err(wrap) {
-            // A name can need space, and this is what gives some back.
+            // A new name can need space, but this call is meant to free some.
             Err(Error::StorageFull { .. }) => {
                 return self.storage.remove_file(&path).map_err(wrap);
             }
@@ -335,17 +332,17 @@ impl SegmentPool {
         Ok(())
     }
 
-    /// Removes every segment, spares included, `active` last. Only after a
-    /// synced checkpoint record in `active` covers everything: while any older
-    /// segment is left, that record is what keeps it from being replayed.
+    /// Removes every segment, spares included, `active` last. Call this only after a synced
+    /// checkpoint record in `active` covers everything: while any older segment is left, that
+    /// record keeps it from being replayed.
     ///
     /// # Errors
-    /// What is left on disk is skipped or removed by the next open.
+    /// Files left on disk are skipped or removed by the next open.
     pub(crate) fn remove_all(&self, active: &Segment) -> Result<()> {
         self.end();
         let active = segment::name(active.number);
-        // What is there counts, not what is known: a segment that an error made
-        // us lose sight of would be replayed once the checkpoint is gone.
+        // The files on disk count, not the known ones: a segment that was lost track of after an
+        // error would be replayed once the checkpoint is gone.
         for name in self.names()? {
             if name != active {
                 self.remove(&self.dir.join(name))?;
@@ -395,8 +392,8 @@ impl SegmentPool {
     }
 }
 
-/// A segment is being made until this is dropped, also if that fails: the
-/// committer waits for it.
+/// A segment is being made until this is dropped, also if making it fails: the committer waits for
+/// it.
 #[derive(Debug)]
 struct Making<'a>(&'a SegmentPool);
 

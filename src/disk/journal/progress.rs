@@ -1,16 +1,16 @@
-//! How far the journal is.
+//! The progress of the journal.
 
 use crate::ground::sync::atomic::{AtomicU64, Ordering};
 
-/// How far the journal is; shared with whoever needs a watermark.
+/// The progress of the journal, shared with all threads that need a watermark.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// The last batch written. Moves before the signals of that batch are sent,
-    /// which carry it to whoever is told: it needs no order of its own.
+    /// The last batch written. It changes before the signals of that batch are sent, and these
+    /// carry it to the receivers: it needs no ordering of its own.
     pub(super) written: AtomicU64,
-    /// The last batch synced. Moves only after the signals of that batch were
-    /// sent: a flush reads this and then asks the shards what they applied. Told
-    /// before the signals, it would retire records that no file holds yet.
+    /// The last batch synced. It changes only after the signals of that batch were sent: a flush
+    /// reads this and then asks the shards what they applied. Raised before the signals, it would
+    /// let the flush retire records that no file holds yet.
     pub(super) synced: AtomicU64,
 }
 
@@ -20,7 +20,7 @@ impl Progress {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Whether anyone may have been told of a batch that is not synced.
+    /// True if a caller may have been answered from a batch that is not synced.
     pub(crate) fn owes_sync(&self) -> bool {
         self.written.load(Ordering::Relaxed) > self.synced()
     }

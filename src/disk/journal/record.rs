@@ -1,4 +1,4 @@
-//! Journal records: what a change to a session looks like on its way to disk.
+//! Journal records: the encoded form of a change to a session.
 //!
 //! ```text
 //! record   = length u32 · checksum u32 · kind u8 · body
@@ -22,7 +22,7 @@
 //!                     · the fields of kind 1
 //! ```
 //!
-//! What `before` and `meta` are is in [`meta`].
+//! [`meta`] defines `before` and `meta`.
 //!
 //! Numbers of a fixed size are little-endian. `length` counts `kind` and `body`. The checksum is
 //! CRC-32 over length, kind and body, started from the segment's seed, so that a record
@@ -35,9 +35,9 @@
 //! is the last batch it covers. Recovery goes by the order of batches; the generation is
 //! there for people.
 //!
-//! Every record says what the session's files were before it. Of the first one after a
-//! checkpoint that is what lies on disk, unless somebody else changed it; without it
-//! recovery would replay over what others wrote.
+//! Every record says what the session's files were before it. For the first record after a
+//! checkpoint, that is what lies on disk, unless another program changed it; without this, recovery
+//! would replay over the changes of other programs.
 
 mod fields;
 mod meta;
@@ -55,8 +55,7 @@ use meta::{before, meta, put_before, put_meta};
 /// Bytes before `kind`.
 pub(crate) const HEAD: usize = 8;
 
-/// Stands in every commit record, so that a scan can find the next one after
-/// damage of any length.
+/// Is in every commit record, so that a scan can find the next one after damage of any length.
 pub(crate) const COMMIT_MAGIC: [u8; 8] = *b"slCOMMIT";
 
 /// Length of a commit record, bytes: its kind, the magic, and two numbers of eight
@@ -75,10 +74,9 @@ const APPEND_ONCE: u8 = 8;
 /// One change to one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Record<'a> {
-    /// `bytes` stand at `offset` of the session file, whose bytes before that have
-    /// the CRC-32 `crc`. If they are to be there once only, `once` is the line that
-    /// says so; empty otherwise. Without `bytes` it has those of a session that has another
-    /// key now.
+    /// `bytes` stand at `offset` of the session file, whose bytes before that have the CRC-32
+    /// `crc`. If they are messages taken once only, `once` is the line that says so; empty
+    /// otherwise. Without `bytes`, `once` has the ids of a session that has another key now.
     Append {
         stem: &'a str,
         generation: u64,
@@ -95,9 +93,9 @@ pub(crate) enum Record<'a> {
         before: Prior<'a>,
         image: &'a [u8],
     },
-    /// The prepared file `temp`, cut to `base_len` and continued by `tail`,
-    /// takes the session file's name. Where `temp` is gone the rename has
-    /// happened; `base_crc` tells whether the file there is the one meant.
+    /// The prepared file `temp`, cut to `base_len` and continued by `tail`, takes the session
+    /// file's name. If `temp` is gone, the rename has happened; `base_crc` tells whether the file
+    /// there is the right one.
     Swap {
         stem: &'a str,
         generation: u64,
@@ -108,13 +106,11 @@ pub(crate) enum Record<'a> {
         base_crc: u32,
         tail: &'a [u8],
     },
-    /// The session's file becomes the first `len` bytes of the backup `of`, which have
-    /// the CRC-32 `crc`, and
-    /// what it was becomes the backup `backup`, which may be the same. The file
-    /// that was has the name `link` beside the backups until then, and that
-    /// name is on disk before this record: what it was is not copied, and what
-    /// becomes of it need not be synced, for it can be made again. A file that
-    /// was empty becomes no backup: both names are empty then.
+    /// The session's file becomes the first `len` bytes of the backup `of`, which have the CRC-32
+    /// `crc`. The old file becomes the backup `backup`, which may be the same. Until then the old
+    /// file has the name `link` beside the backups, and that name is on disk before this record:
+    /// the old file is not copied, and the new one need not be synced, for it can be made again. An
+    /// old file that was empty becomes no backup: both names are empty then.
     Rebase {
         stem: &'a str,
         generation: u64,
@@ -139,7 +135,7 @@ pub(crate) enum Record<'a> {
 }
 
 impl Record<'_> {
-    /// Whether space is freed once it holds: files are removed, replaced by shorter ones, or
+    /// True if it frees space once it holds: files are removed or replaced by shorter ones, or
     /// segments given up.
     pub(crate) fn frees_space(&self) -> bool {
         match self {
@@ -151,19 +147,19 @@ impl Record<'_> {
     }
 }
 
-/// What a commit record says of its batch.
+/// The contents of a commit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Commit {
     /// The batch's number; the next batch has the next one.
     pub(crate) sequence: u64,
     /// Bytes of the batch before this record.
     pub(crate) batch_len: u32,
-    /// The newest batch known to be synced when this one was written. Damage at
-    /// or below it is corruption, never a torn tail.
+    /// The newest batch known to be synced when this record was written. Damage at or below it is
+    /// corruption, never a torn tail.
     pub(crate) durable: u64,
 }
 
-/// What records are appended to.
+/// A buffer that records are appended to.
 pub(crate) trait Records: BufMut + AsRef<[u8]> + AsMut<[u8]> {}
 
 impl<T: BufMut + AsRef<[u8]> + AsMut<[u8]>> Records for T {}
@@ -293,8 +289,8 @@ pub(crate) fn seal(records: &mut [u8], seed: u32) {
     }
 }
 
-/// The record at `at`, and where the next begins; `None` if what stands there
-/// is not a whole, valid record of this segment.
+/// The record at `at`, and the offset of the next; `None` if there is no whole, valid record of
+/// this segment.
 pub(crate) fn decode(data: &[u8], at: usize, seed: u32) -> Option<(Record<'_>, usize)> {
     let range = frame(data, at)?;
     let bytes = &data[range.clone()];
@@ -306,7 +302,7 @@ pub(crate) fn decode(data: &[u8], at: usize, seed: u32) -> Option<(Record<'_>, u
     Some((record, range.end))
 }
 
-/// The commit record whose magic stands at `magic`, if it is one.
+/// The commit record with its magic at `magic`, if it is one.
 pub(crate) fn commit_at_magic(data: &[u8], magic: usize, seed: u32) -> Option<Commit> {
     let at = magic.checked_sub(HEAD + 1)?;
     match decode(data, at, seed) {
@@ -315,9 +311,9 @@ pub(crate) fn commit_at_magic(data: &[u8], magic: usize, seed: u32) -> Option<Co
     }
 }
 
-/// Whether what stands at `at` may be the beginning of a record that goes on
-/// after `data`. What an older segment left there mostly has no record's kind: were it
-/// taken for one, the rest of the segment would be read at every look.
+/// True if the bytes at `at` may be the beginning of a record that goes on after `data`. Leftovers
+/// of an older segment mostly do not have a record's kind: if they were taken for a record, the
+/// rest of the segment would be read at every look.
 pub(crate) fn may_go_on(data: &[u8], at: usize) -> bool {
     let Some(kind) = data.get(at + HEAD) else {
         return true;

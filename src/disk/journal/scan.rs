@@ -1,11 +1,10 @@
-//! Reads a journal back: which batches hold, where it ends, and whether the end
-//! is a torn tail or damage.
+//! Reads a journal back: decides which batches hold, where it ends, and whether the end is a torn
+//! tail or damage.
 //!
-//! A batch is started only after everything its predecessor promised was
-//! synced, and says in its commit record up to which batch that was. So a hole
-//! at or below a watermark found after it is damage to committed data, and a
-//! hole above every watermark is a commit that was under way: nobody was told
-//! it held.
+//! A batch is started only after everything that its predecessor promised was synced, and its
+//! commit record says up to which batch that was. So a hole at or below a watermark found after it
+//! is damage to committed data. A hole above every watermark is a commit that was under way: no
+//! caller was told that it held.
 
 use std::io;
 use std::ops::Range;
@@ -19,15 +18,15 @@ use super::segment::{self, HEADER, StoreId};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
-/// What a journal directory holds.
+/// The contents of a journal directory.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     marks: Marks,
     /// Segments in order.
     segments: Vec<Found>,
-    /// Everything up to here is in the session files.
+    /// Everything up to this batch is in the session files.
     pub(crate) checkpoint: u64,
-    /// Whether the last writer ended in order.
+    /// True if the last writer closed the store.
     pub(crate) clean: bool,
     /// The last batch that holds; 0 for none.
     pub(crate) sequence: u64,
@@ -37,14 +36,14 @@ pub(crate) struct Scan {
     pub(crate) next_number: u64,
     /// Bytes of whole records in a commit that never finished.
     pub(crate) torn_bytes: u64,
-    /// Names in the directory that are no segments.
+    /// Names in the directory that are not segments.
     pub(crate) strays: Vec<String>,
-    /// Where the next batch can stand: after the last one, or in a segment that
-    /// was made ahead of need.
+    /// The places where the next batch can be: after the last one, or in a segment that was made
+    /// ahead of need.
     pub(crate) tips: Vec<Tip>,
 }
 
-/// Where a segment takes its next batch.
+/// The place where a segment takes its next batch.
 #[derive(Debug, Clone)]
 pub(crate) struct Tip {
     path: PathBuf,
@@ -58,9 +57,9 @@ struct Found {
     path: PathBuf,
     seed: u32,
     batches: Vec<Span>,
-    /// Where the next batch can stand.
+    /// The offset of the next batch.
     end: usize,
-    /// Whether there will be none: it was read on after one was found in a later segment.
+    /// True if no batch can follow: it was read on after a batch was found in a later segment.
     is_full: bool,
 }
 
@@ -68,7 +67,7 @@ struct Found {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub(super) start: usize,
-    /// Behind its commit record.
+    /// The offset after its commit record.
     pub(super) end: usize,
     pub(super) commit: Commit,
 }
@@ -85,12 +84,12 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Reads what a writer added since, and forgets the segments that it gave up. Each byte is
-    /// read once, but for what was no batch yet.
+    /// Reads batches that a writer added since, and forgets the segments that it gave up. Each byte
+    /// is read once, except bytes that were no batch yet.
     ///
     /// # Errors
-    /// As [`read`](Self::read). A segment that goes while it is read looks like damage, and so
-    /// do batches that are written between two reads: the next call does not find it then.
+    /// As [`read`](Self::read). A segment that is removed while it is read looks like damage, and
+    /// so do batches that are written between two reads: the next call does not find that damage.
     pub(crate) fn read_on(
         &mut self,
         storage: &dyn Storage,
@@ -100,14 +99,14 @@ impl Scan {
         for _ in 1..TRIES {
             let before = self.sequence;
             let read = self.read_further(storage, dir, store);
-            // Behind the last batch that holds may stand others, if one between them was
-            // written meanwhile.
+            // Other batches may follow the last one that holds, if one between them was written
+            // meanwhile.
             let is_all = self.marks.newest <= self.sequence || self.sequence == before;
             if read.is_ok() && is_all {
                 return Ok(());
             }
         }
-        // What was read before may be what misleads.
+        // Data read before may be the cause.
         *self = Self::default();
         let read = self.read_further(storage, dir, store);
         if read.is_err() {
@@ -120,7 +119,8 @@ impl Scan {
         let is_first = self.segments.is_empty();
         let read = self.read_segments(storage, dir, store);
         if is_first && read.is_err() {
-            // Segments that come later are not looked at whole: these would not be.
+            // Only the first read searches segments to their ends. So nothing is kept of a failed
+            // one: the next read must be the first again.
             *self = Self::default();
         }
         read?;
@@ -143,11 +143,11 @@ impl Scan {
                 None => {
                     let mut found = Found::begun(storage, (number, path), store)?;
                     found.read_on(storage, &mut self.marks)?;
-                    // Of the zeros in a segment that is being filled nothing need be seen twice.
+                    // The zeros in a segment that is being filled need not be searched twice.
                     if is_first {
                         found.look_behind(storage, &mut self.marks)?;
-                        // Watermarks that a writer beside us wrote meanwhile look like damage
-                        // without the batches before them.
+                        // Without the batches before them, watermarks that a running writer wrote
+                        // meanwhile look like damage.
                         found.read_on(storage, &mut self.marks)?;
                     }
                     self.segments.push(found);
@@ -157,7 +157,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Decides what holds of what was read.
+    /// Decides which of the batches read hold.
     fn conclude(&mut self) -> Result<()> {
         self.settle()?;
         let used = |found: &Found| !found.batches.is_empty();
@@ -191,8 +191,8 @@ impl Scan {
         self.replay_after(storage, self.checkpoint, apply)
     }
 
-    /// Calls `apply` with every record after batch `sequence`, in order. Of those before the
-    /// checkpoint some may be missing.
+    /// Calls `apply` with every record after batch `sequence`, in order. Records before the
+    /// checkpoint may be missing.
     ///
     /// # Errors
     /// If a segment cannot be read any more.
@@ -234,7 +234,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Whether all batches from `sequence` to the last are there.
+    /// True if all batches from after `sequence` to the last are there.
     pub(crate) fn has_all_after(&self, sequence: u64) -> bool {
         let batches = self.segments.iter().flat_map(|found| &found.batches);
         let numbers = batches.map(|span| span.commit.sequence);
@@ -242,11 +242,10 @@ impl Scan {
         self.sequence >= sequence && after.count() as u64 == self.sequence - sequence
     }
 
-    /// Makes the batches that hold survive power loss. If only the process
-    /// died, the last ones may stand in the page cache alone; carried out from
-    /// there, they would leave bytes in session files that no journal accounts
-    /// for. They are written again, for after a failed sync the cache takes
-    /// what it never wrote for written.
+    /// Makes the batches that hold survive power loss. If only the process died, the last ones may
+    /// be in the page cache alone; replayed from there, they would leave bytes in session files
+    /// that are in no journal. They are written again, because after a failed sync the cache treats
+    /// unwritten data as written.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -272,14 +271,13 @@ impl Scan {
         Ok(())
     }
 
-    /// Whether there is no segment at all.
+    /// True if there is no segment at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
 
-    /// A mark of where a journal ends: while it stays the same, and its
-    /// [tips](Tip::is_taken) are free, nothing was committed and no segment came or
-    /// went. `None` if there is none.
+    /// A mark of the journal's end: while it stays the same, and its [tips](Tip::is_taken) are
+    /// free, nothing was committed and no segment came or went. `None` if there is no journal.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -332,15 +330,15 @@ impl Scan {
         self.durable = marks.durable;
         self.clean = marks.clean_at.is_some_and(|at| at == marks.newest);
         self.sequence = self.checkpoint;
-        // Batches at or below the checkpoint may be missing: their segments are
-        // removed one by one, and a power loss may keep any of them.
+        // Batches at or below the checkpoint may be missing: their segments are removed one by one,
+        // and a power loss may keep any of them.
         for span in self.segments.iter().flat_map(|found| &found.batches) {
             if span.commit.sequence.checked_sub(1) == Some(self.sequence) {
                 self.sequence += 1;
             }
         }
         if marks.durable > self.sequence {
-            // The one that holds the last batch before the gap.
+            // The segment that holds the last batch before the gap.
             let reads = |found: &&Found| {
                 let mut batches = found.batches.iter();
                 batches.any(|span| span.commit.sequence <= self.sequence)
@@ -363,7 +361,7 @@ impl Scan {
 }
 
 impl Found {
-    /// A segment of which nothing but the header was read.
+    /// A segment of which only the header was read.
     fn begun(
         storage: &dyn Storage,
         (number, path): (u64, PathBuf),
@@ -383,7 +381,7 @@ impl Found {
         })
     }
 
-    /// Reads what was added since. Nothing if the segment is gone: all that it had is in the
+    /// Reads batches added since. Does nothing if the segment is gone: all its batches are in the
     /// files then.
     fn read_on(&mut self, storage: &dyn Storage, marks: &mut Marks) -> Result<()> {
         let Some(mut segment) = Segment::open_if_there(storage, &self.path)? else {
@@ -414,8 +412,8 @@ impl Found {
         }
     }
 
-    /// Looks behind the first place that does not read: for watermarks, which tell damage
-    /// from an end, and for whole records of a commit that never finished.
+    /// Searches beyond the first unreadable place: for watermarks, which tell damage from an end,
+    /// and for whole records of a commit that never finished.
     fn look_behind(&self, storage: &dyn Storage, marks: &mut Marks) -> Result<()> {
         let Some(mut segment) = Segment::open_if_there(storage, &self.path)? else {
             return Ok(());
@@ -425,7 +423,7 @@ impl Found {
         while start < len {
             let end = len.min(start + LATER_BYTES);
             marks.look_behind(segment.read(start..end)?, self.seed);
-            // One that is cut there is seen whole the next time.
+            // A commit record that is cut at the end of a part is seen whole in the next one.
             start = if end == len { len } else { end - COMMIT_LEN };
         }
         let (left, mut read) = (len.saturating_sub(self.end), TIP_BYTES);
@@ -450,9 +448,9 @@ impl Found {
 }
 
 impl Tip {
-    /// Whether a batch stands here now. A writer's file changes its time first and
-    /// its bytes then: of a commit that the time tells of, the bytes may not have
-    /// been there when they were looked for.
+    /// True if a batch is here now. A writer's file changes its time first and its bytes
+    /// afterwards: the time may already report a commit whose bytes were not there when they were
+    /// looked for.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -478,14 +476,13 @@ impl Tip {
     }
 }
 
-/// What is looked at first of a tip, bytes: mostly there is nothing, which the first
-/// bytes tell.
+/// The bytes of a tip that are read first: mostly there is nothing, and the first bytes tell.
 const TIP_BYTES: usize = 4096;
 
-/// From how much on no more is read at a time, unless a batch takes more, bytes.
+/// The most bytes that are read at a time, unless a batch takes more.
 const LATER_BYTES: usize = 1 << 20;
 
-/// How often a journal is read on that looks damaged, before it is read anew.
+/// The number of times that a journal that looks damaged is read on before it is read anew.
 const TRIES: usize = 20;
 
 /// See [`Scan::end`].
@@ -495,7 +492,7 @@ pub(crate) struct End {
     modified: Vec<(u64, u64, i128)>,
 }
 
-/// What the commit records of all segments say together.
+/// The combined contents of the commit records of all segments.
 #[derive(Debug, Default)]
 struct Marks {
     checkpoint: u64,
@@ -530,7 +527,7 @@ impl Marks {
     }
 }
 
-/// How many bytes of whole records `data` begins with.
+/// The number of bytes of whole records at the start of `data`.
 fn whole_records(data: &[u8], seed: u32) -> usize {
     let mut at = 0;
     while let Some((_, next)) = record::decode(data, at, seed) {
@@ -571,13 +568,13 @@ pub(super) fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch>
     }
 }
 
-/// What a batch speaks of came before it, and no store lives to see half of all
-/// numbers.
+/// True for a possible commit: it can only refer to batches before it, and no store lives to see
+/// half of all numbers.
 fn is_possible(commit: Commit) -> bool {
     commit.durable < commit.sequence && commit.sequence <= u64::MAX / 2
 }
 
-/// Whether a batch may go on after `data`.
+/// True if a batch may go on after `data`.
 pub(super) fn goes_on(data: &[u8], seed: u32) -> bool {
     record::may_go_on(data, whole_records(data, seed))
 }
@@ -586,7 +583,7 @@ pub(super) fn goes_on(data: &[u8], seed: u32) -> bool {
 struct Segment<'a> {
     path: &'a Path,
     file: Arc<dyn StorageFile>,
-    /// How long it was when it was opened, bytes.
+    /// Its length when it was opened, in bytes.
     len: usize,
     memory: Vec<u8>,
 }
@@ -611,7 +608,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// The bytes of a range, until the next call.
+    /// The bytes of a range, valid until the next call.
     fn read(&mut self, range: Range<usize>) -> Result<&[u8]> {
         if self.memory.len() < range.len() {
             self.memory.resize(range.len(), 0);

@@ -7,9 +7,9 @@
 //! seed     CRC-32 of salt and number
 //! ```
 //!
-//! All numbers are little-endian. A segment is written full of zeros and synced before it
-//! is used: overwriting blocks the file already has costs the disk one flush, growing a
-//! file costs it two.
+//! All numbers are little-endian. A segment is filled with zeros and synced before it is used:
+//! overwriting blocks that the file already has costs the disk one flush, growing a file costs it
+//! two.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,18 +21,18 @@ use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 use crate::ground::sync::thread;
 
-/// Where records begin: the length of the header, bytes.
+/// The offset of the first record: the length of the header in bytes.
 pub(crate) const HEADER: usize = 4096;
 
-/// How large segments are, and all of them together, bytes.
+/// The sizes of segments, and of all of them together, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lengths {
-    /// The first of an opened store; each next one is four times larger, so
-    /// that small stores stay small on disk.
+    /// The first segment of an opened store; each next one is four times larger, so that small
+    /// stores stay small on disk.
     pub(crate) first: u64,
     /// The largest, unless a single batch needs more.
     pub(crate) largest: u64,
-    /// All of them, spares included. If there is little space they take less.
+    /// All of them, spares included. If there is little space, they take less.
     pub(crate) budget: u64,
 }
 
@@ -49,19 +49,19 @@ impl Default for Lengths {
 const MAGIC: [u8; 8] = *b"slJOURNL";
 const VERSION: u32 = 3;
 const FIELDS: usize = 8 + 4 + 16 + 8 + 8 + 8;
-/// How many zeros are written at a time, bytes.
+/// The number of zeros written at a time, in bytes.
 const ZEROS: usize = 1 << 20;
 
-/// How many while there is time, and how long the disk is left to others after them. A commit
-/// whose sync comes after a mebibyte of zeros takes five times as long.
+/// The number of zeros per step at leisure, and the pause after it, which leaves the disk to
+/// others. A commit whose sync comes after a mebibyte of zeros takes five times as long.
 const STEP: usize = 128 << 10;
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// Smaller ones are filled in so little time that nobody is spared anything.
+/// Smaller segments are filled so quickly that steps would spare nothing.
 const AT_LEISURE: u64 = 16 << 20;
 
-/// A store's identity, in every segment header: a journal of another store is
-/// refused, not replayed.
+/// A store's identity, in every segment header: a journal of another store is refused, not
+/// replayed.
 pub(crate) type StoreId = [u8; 16];
 
 /// A segment that is ready for records.
@@ -69,7 +69,7 @@ pub(crate) type StoreId = [u8; 16];
 pub(crate) struct Segment {
     pub(crate) number: u64,
     pub(crate) len: u64,
-    /// What record checksums start from here.
+    /// The seed of record checksums in this segment.
     pub(crate) seed: u32,
     pub(super) file: SegmentFile,
 }
@@ -89,13 +89,11 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 
 /// Makes segment `number` in the blocks of `blank`.
 ///
-/// The name appears only after the zeros and the header are on disk, and is
-/// itself on disk when this returns: were a batch written into a segment whose
-/// name a power loss can take, the batch would be lost with it.
+/// The name appears only after the zeros and the header are on disk, and is itself on disk when
+/// this returns: a batch in a segment whose name a power loss can take would be lost with it.
 ///
 /// # Errors
-/// `StorageFull` leaves nothing behind. `Poisoned` if the directory could
-/// not be synced.
+/// `StorageFull` leaves nothing behind. `Poisoned` if the directory could not be synced.
 pub(crate) fn create(
     storage: &dyn Storage,
     dir: &Path,
@@ -124,8 +122,8 @@ pub(crate) fn create(
     })
 }
 
-/// A file whose blocks the next segment takes over: full of zeros, or a retired
-/// segment, whose old records carry another salt.
+/// A file whose blocks the next segment takes over: full of zeros, or a retired segment, whose old
+/// records have another salt.
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) path: PathBuf,
@@ -133,18 +131,18 @@ pub(crate) struct Spare {
     pub(crate) len: u64,
 }
 
-/// How zeros reach the disk.
+/// The way in which zeros reach the disk.
 #[derive(Clone, Copy)]
 pub(crate) enum Filling<'a> {
-    /// Soonest: the committer waits.
+    /// As soon as possible: the committer waits.
     AtOnce,
     /// A step at a time, each synced: all at once they would stand before every commit in the
-    /// device's queue. Steps are small, with pauses between, until it is needed soon, as the
-    /// function says.
+    /// device's queue. Steps are small, with pauses between, until the function says that the
+    /// segment is needed soon.
     InSteps(&'a dyn Fn() -> bool),
 }
 
-/// A file full of zeros for segment `number`, not synced to the last step.
+/// A file full of zeros for segment `number`; the last step is not synced.
 ///
 /// # Errors
 /// `StorageFull` leaves nothing behind.
@@ -167,7 +165,7 @@ pub(crate) fn zeroed(
     .map_err(wrap)?;
     let file = SegmentFile::new(file);
     if let Err(e) = fill(&file, len, filling) {
-        // A half-filled segment would hold on to the space that ran out.
+        // A half-filled segment would keep the space that ran out.
         let _ = storage.remove_file(&path);
         return Err(wrap(e));
     }
@@ -209,8 +207,8 @@ pub(crate) fn decode_header(
     number: u64,
 ) -> Result<HeaderState> {
     let header = stated_header(data, path, store, number)?;
-    // A segment gets its name only after its zeros are on disk. If it ends
-    // before them, batches are gone without leaving a hole that tells of them.
+    // A segment gets its name only after its zeros are on disk. If it is shorter than that, batches
+    // are missing without leaving a hole.
     let mut length = [0; 8];
     length.copy_from_slice(&data[44..52]);
     if (len as u64) < u64::from_le_bytes(length) {
@@ -267,19 +265,18 @@ fn stated_seed(fields: &[u8], number: u64) -> u32 {
     seed(u64::from_le_bytes(salt), number)
 }
 
-/// What a header says that need not be whole.
+/// The contents of a header that may be damaged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claims {
-    /// What records are checked from, if its salt is right.
+    /// The seed of record checksums, if its salt is right.
     pub(crate) seed: u32,
-    /// Whose it says it is, if its checksum holds.
+    /// The store that it names, if its checksum holds.
     pub(crate) store: Option<StoreId>,
-    /// Whether another release wrote it, in a format that this one does not read.
+    /// True if another release wrote it, in a format that this one does not read.
     pub(crate) is_of_another_version: bool,
 }
 
-/// Reads what can be read of a damaged header; `None` if there is too
-/// little of it.
+/// Reads the readable parts of a damaged header; `None` if too little of it is left.
 pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<Claims> {
     let (fields, rest) = data.split_at_checked(FIELDS)?;
     let crc = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
@@ -291,7 +288,7 @@ pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<Claims> {
     })
 }
 
-/// What recovery needs from a header.
+/// The part of a header that recovery needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HeaderState {
     pub(crate) seed: u32,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::ground::storage::StorageFile;
 
-/// A sync of what was written before it began, and of nothing else: more may be written to
-/// the segment while it runs, of which nobody may be told because of it.
+/// A sync of all data written before it began, and of nothing else. More may be written to the
+/// segment while it runs, but no caller may be answered for that because of this sync.
 #[derive(Debug)]
 #[must_use = "whoever waits for what it syncs is told when it is ended"]
 pub(crate) struct Syncing {
@@ -57,7 +57,7 @@ mod tests {
         (pool, progress, committer.unwrap())
     }
 
-    /// What is written to the next segment may be on disk before what the sync is of.
+    /// Data written to the next segment may be on disk before the data that the sync covers.
     #[test]
     fn a_segment_that_is_synced_is_left_when_that_is_over() {
         let (pool, _, mut committer) = begun();

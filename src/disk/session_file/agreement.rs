@@ -6,8 +6,8 @@ use super::SessionMeta;
 use super::encode::write_html_safe;
 use super::layout::flatten;
 
-/// In which fields two sidecars agree. Who compares or merges sidecars takes this apart
-/// field by field: one that a sidecar has and this has not would be lost in a merge.
+/// The fields in which two sidecars agree. Code that compares or merges sidecars destructures this
+/// field by field: a sidecar field that is missing here would be lost in a merge.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -29,7 +29,7 @@ pub(crate) struct Agreement {
 }
 
 impl SessionMeta {
-    /// In which fields this says what `other` says.
+    /// The fields in which this equals `other`.
     pub(crate) fn agreement(&self, other: &Self) -> Agreement {
         let Self {
             key,
@@ -60,7 +60,7 @@ impl SessionMeta {
 }
 
 impl Agreement {
-    /// In which fields one of two agrees.
+    /// The fields in which one of the two agrees.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             key: self.key || other.key,

@@ -1,4 +1,4 @@
-//! Messages made from others, for what is handed on: the store itself never changes one.
+//! Messages made from others, for handing them on: the store itself never changes a message.
 
 use std::borrow::Cow;
 
@@ -34,14 +34,14 @@ impl Message {
         self
     }
 
-    /// The same message, said when `other` was, by the model that wrote `other`.
+    /// The same message, with the time and the model of `other`.
     pub(crate) fn dated_as(mut self, other: &Self) -> Self {
         self.created_at.clone_from(&other.created_at);
         self.model_name.clone_from(&other.model_name);
         self
     }
 
-    /// The same message with a time, if that is one, and it has none.
+    /// The same message with `time`, if that is a valid time and the message has none.
     pub(crate) fn dated(mut self, time: Option<&str>) -> Self {
         if self.created_at.is_none() {
             self.created_at = time.and_then(timestamp::canonical).map(Into::into);

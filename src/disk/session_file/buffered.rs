@@ -1,9 +1,9 @@
-//! JSON text as it stands, wherever serde reads it from.
+//! JSON text as it stands, from any source that serde reads.
 //!
-//! `serde_json` hands text over only to who reads from it directly. Inside an enum with a tag,
-//! an untagged one or a flattened field serde buffers values first; there the text is written
-//! anew of what was buffered, in the order of its fields. Numbers of more digits than an
-//! `f64` holds are rounded by that, which serde does before we see them.
+//! `serde_json` gives the text only to code that reads directly from it. Inside a tagged or
+//! untagged enum or a flattened field, serde buffers values first; there the text is rebuilt from
+//! the buffer, in the order of its fields. This rounds numbers with more digits than an `f64`
+//! holds; serde does that before we see them.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<Raw
     Box::<RawValue>::deserialize(Unbuffered(deserializer))
 }
 
-/// A deserializer of which text can be asked though it has none.
+/// A deserializer that can be asked for text even if it has none.
 struct Unbuffered<D>(D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for Unbuffered<D> {
@@ -28,8 +28,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Unbuffered<D> {
         self.0.deserialize_any(visitor)
     }
 
-    /// So [`RawValue`] asks for its text. Who has it answers with a map of one entry, under
-    /// `name`; a buffer, with itself.
+    /// [`RawValue`] asks for its text in this way. A deserializer that has it answers with a map of
+    /// one entry, under `name`; a buffer answers with itself.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,

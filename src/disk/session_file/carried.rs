@@ -1,14 +1,14 @@
-//! What skipped control records still say.
+//! The hidden control records that are still in effect.
 
 use std::borrow::Cow;
 
 use super::control::{Control, encode_lost_checkpoint};
 use super::line::{Decoded, decode, lines};
 
-/// The control records among skipped lines whose effect outlives them: the last
-/// token usage, the last checkpoint, which numbers the next one, and the last
-/// system prompt. Dropped with the lines around them, a compacted session would
-/// number its checkpoints anew and forget its prompt.
+/// The control records among skipped lines whose effect outlives them: the last token usage, the
+/// last checkpoint, which numbers the next one, and the last system prompt. If they were dropped
+/// with the lines around them, a compacted session would number its checkpoints anew and forget its
+/// prompt.
 #[derive(Debug, Default)]
 pub(crate) struct Carried {
     prompt: Option<Vec<u8>>,
@@ -33,12 +33,12 @@ impl Carried {
         }
     }
 
-    /// The record that numbers the next checkpoint, not to be carried in front.
+    /// Takes the record that numbers the next checkpoint, which must not be carried in front.
     fn take_checkpoint(&mut self) -> Option<Vec<u8>> {
         self.checkpoint.take()
     }
 
-    /// The lines to carry on.
+    /// The lines to keep.
     pub(crate) fn into_lines(self) -> impl Iterator<Item = Vec<u8>> {
         [self.prompt, self.checkpoint, self.usage]
             .into_iter()
@@ -46,8 +46,8 @@ impl Carried {
     }
 }
 
-/// A control record whose lines before it were dropped or replaced: a
-/// checkpoint is lost then, and only numbers the next one.
+/// A control record after the lines before it were dropped or replaced: a checkpoint becomes lost,
+/// and only numbers the next one.
 pub(crate) fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
     match decode(raw) {
         Decoded::Control(Control::Checkpoint { id, lost: false }) => {
@@ -57,12 +57,12 @@ pub(crate) fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A session's lines for a reader that knows neither hidden lines nor lost
-/// checkpoints: the `live` ones, after what the `hidden` ones still say.
+/// A session's lines for a reader that knows neither hidden lines nor lost checkpoints: the
+/// `hidden` control records still in effect, then the `live` lines.
 ///
-/// A lost checkpoint would be gone back to there, and in front of everything it
-/// would take all of it along. It is only left if it numbers the next one,
-/// and then at the end, where going back to it takes nothing that stands here.
+/// Such a reader would revert to a lost checkpoint, and if it stood in front, that would remove
+/// everything. So it is kept only if it numbers the next one, and then at the end, where a revert
+/// to it removes nothing.
 pub(crate) fn without_hidden(hidden: &[u8], live: &[u8]) -> Vec<u8> {
     let mut carried = Carried::default();
     for (_, raw) in lines(hidden) {
@@ -93,8 +93,7 @@ pub(crate) fn without_hidden(hidden: &[u8], live: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether a line is worth decoding if only control records matter. Most
-/// lines are ruled out.
+/// True if a line is worth decoding when only control records matter. Rules out most lines.
 pub(super) fn may_be_control(raw: &[u8]) -> bool {
     memchr::memmem::find(raw, b"\"_").is_some()
 }

@@ -1,4 +1,4 @@
-//! What a message says: a text, or a list of parts.
+//! The content of a message: a text, or a list of parts.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub(super) enum Content {
 }
 
 impl Content {
-    /// How much of it there is, as text or as JSON text.
+    /// Its length in bytes, as text or as JSON text.
     pub(super) fn byte_len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -22,7 +22,7 @@ impl Content {
         }
     }
 
-    /// The text, or the text parts put together.
+    /// The text, or the text parts joined.
     pub(super) fn text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(text) => Cow::Borrowed(text),
@@ -31,8 +31,8 @@ impl Content {
     }
 }
 
-/// Consumes a list of parts. A part is an object with a `type`; the types that
-/// kimi-cli knows must be as it reads them, others may be anything.
+/// Consumes a list of parts. A part is an object with a `type`. Parts of the types that kimi-cli
+/// knows must have the form that it reads; others may be anything.
 pub(super) fn read_parts(scanner: &mut Scanner<'_>) -> Scan<()> {
     scanner.array(|scanner| {
         let mut part = Part::default();
@@ -58,7 +58,7 @@ fn text_of_parts(parts: &str) -> String {
 /// Calls `visit` with every part of a list that was checked when it came in.
 pub(super) fn for_each_part<'a>(parts: &'a str, mut visit: impl FnMut(Part<'a>)) {
     let mut scanner = Scanner::new(parts);
-    // It was checked, so that there is no error here.
+    // It was checked before, so that there is no error here.
     let _ = scanner.array(|scanner| {
         let mut part = Part::default();
         scanner.object(|scanner, name| part.read_field(scanner, &name))?;
@@ -67,8 +67,8 @@ pub(super) fn for_each_part<'a>(parts: &'a str, mut visit: impl FnMut(Part<'a>))
     });
 }
 
-/// What matters of one part. Names are matched exactly and the last of equal
-/// ones wins, as in Python.
+/// The relevant fields of one part. Names are matched exactly, and the last of equal names counts,
+/// as in Python.
 #[derive(Default)]
 pub(super) struct Part<'a> {
     pub(super) kind: Option<Cow<'a, str>>,
@@ -78,7 +78,7 @@ pub(super) struct Part<'a> {
     pub(super) image_url: Value<'a>,
     pub(super) audio_url: Value<'a>,
     pub(super) video_url: Value<'a>,
-    /// Whether it has a field of another name that is not null.
+    /// True if it has a field of another name that is not null.
     pub(super) has_more: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) enum Value<'a> {
     /// An object with a string `url`, and no `id` or a string or null one.
     Link {
         url: Cow<'a, str>,
-        /// Whether it has another field that is not null.
+        /// True if it has another field that is not null.
         has_more: bool,
     },
     Other,

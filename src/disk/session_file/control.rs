@@ -7,20 +7,20 @@ use std::fmt::Write;
 use super::scan::{Scan, Scanner};
 use super::text::{Text, same_name};
 
-/// A record whose role starts with `_`.
+/// A record with a role that starts with `_`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
-    /// How many tokens the conversation had when the model last counted.
+    /// The number of tokens of the conversation when the model last counted.
     Usage {
         /// Tokens.
         token_count: i64,
     },
-    /// A point to which the conversation can be taken back.
+    /// A checkpoint that the conversation can be reverted to.
     Checkpoint {
         /// Its number; usually, not necessarily, they ascend from 0.
         id: i64,
-        /// Whether the lines before it were dropped: it numbers the next one,
-        /// and nothing is there to go back to.
+        /// True if the lines before it were dropped: it numbers the next one, but cannot be
+        /// reverted to.
         lost: bool,
     },
     /// The system prompt; the last one counts.
@@ -32,7 +32,7 @@ pub(crate) enum Control {
     Foreign,
 }
 
-/// The control record that `text` is, if it is one.
+/// Decodes `text` as a control record, if it is one.
 pub(super) fn decode(text: &str) -> Option<Control> {
     let mut role = None;
     let mut fields = ControlFields::default();
@@ -59,7 +59,7 @@ pub(crate) fn encode_checkpoint(id: i64) -> String {
     format!(r#"{{"role": "_checkpoint", "id": {id}}}"#)
 }
 
-/// The line of a checkpoint whose place in the conversation is gone.
+/// The line of a checkpoint after its place in the conversation is gone.
 pub(super) fn encode_lost_checkpoint(id: i64) -> String {
     format!(r#"{{"role": "_checkpoint", "id": {id}, "lost": true}}"#)
 }
@@ -103,7 +103,7 @@ fn push_ascii_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Values by exact name, of equal ones the last, as kimi-cli reads them.
+/// Values by exact name, the last of equal names, as kimi-cli reads them.
 #[derive(Default)]
 struct ControlFields<'a> {
     token_count: Option<i64>,
@@ -157,9 +157,9 @@ fn integer(raw: &str) -> Option<i64> {
     }
 }
 
-/// The id that a new checkpoint gets if those of `ids` were set, oldest first: one
-/// more than the last one's, as in kimi-cli. If that is another's, going back to it
-/// would lead there; then it is one more than the highest, or the lowest that is free.
+/// The id of a new checkpoint after those of `ids`, oldest first: one more than the last one's, as
+/// in kimi-cli. If another checkpoint has that id, a revert would lead there; then it is one more
+/// than the highest, or the lowest that is free.
 pub(crate) fn free_checkpoint(ids: &(impl Iterator<Item = i64> + Clone)) -> i64 {
     let is_free = |id: &i64| ids.clone().all(|other| other != *id);
     let after = |id: Option<i64>| id.map_or(0, |id| id.saturating_add(1));

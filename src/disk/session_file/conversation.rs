@@ -1,4 +1,4 @@
-//! What the control records of a session add up to.
+//! The state of a conversation from its session's control records.
 
 use std::sync::Arc;
 
@@ -7,12 +7,11 @@ use super::control::{Control, free_checkpoint};
 use super::line::{Decoded, decode};
 use crate::error::{Error, Result};
 
-/// The control records of one session file that have an effect, in the order of
-/// their lines: where each stands, and what it says. Skipped lines count: what
-/// they say outlives them.
+/// The control records of one session file that have an effect, in the order of their lines, each
+/// with its offset and its contents. Skipped lines count: the effect of control records outlives
+/// them.
 ///
-/// Taking a conversation back is cutting this off at the checkpoint; what holds
-/// then is what the records before it say.
+/// A revert cuts this list at the checkpoint; the records before it then define the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conversation {
     marks: Vec<Mark>,
@@ -21,14 +20,14 @@ pub(crate) struct Conversation {
 /// One control record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// Where its line begins.
+    /// The offset of its line.
     pub(crate) offset: u64,
-    /// How many lines stand before it.
+    /// The number of lines before it.
     pub(crate) lines: u64,
     pub(crate) what: What,
 }
 
-/// What a control record says.
+/// The contents of a control record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Usage(i64),
@@ -74,7 +73,7 @@ impl Conversation {
         self.marks.truncate(kept);
     }
 
-    /// As it stands at the end of `..end`.
+    /// The conversation at the end of `..end`.
     pub(crate) fn before(&self, end: u64) -> Before<'_> {
         let kept = self.marks.partition_point(|mark| mark.offset < end);
         Before {
@@ -90,12 +89,12 @@ pub(crate) struct Before<'a> {
 }
 
 impl<'a> Before<'a> {
-    /// What the last record says.
+    /// The contents of the last record.
     pub(crate) fn last(self) -> Option<&'a What> {
         self.marks.last().map(|mark| &mark.what)
     }
 
-    /// The last token count, 0 before the first, and where its record begins.
+    /// The last token count, 0 before the first, and the offset of its record.
     pub(crate) fn usage(self) -> (i64, Option<u64>) {
         let last = self.marks.iter().rev().find_map(|mark| match mark.what {
             What::Usage(token_count) => Some((token_count, Some(mark.offset))),
@@ -112,7 +111,7 @@ impl<'a> Before<'a> {
         })
     }
 
-    /// How many checkpoints kimi-cli takes this for: one more than the last id.
+    /// The number of checkpoints as kimi-cli counts them: one more than the last id.
     pub(crate) fn n_checkpoints(self) -> i64 {
         self.ids().last().map_or(0, |id| id.saturating_add(1))
     }
@@ -137,8 +136,7 @@ impl<'a> Before<'a> {
         })
     }
 
-    /// The first checkpoint of this id among the live lines, which begin at
-    /// `start`.
+    /// The first checkpoint with this id among the live lines, which begin at `start`.
     pub(crate) fn checkpoint(self, id: i64, start: u64) -> Option<&'a Mark> {
         let sought = What::Checkpoint { id, lost: false };
         self.live(start).find(|mark| mark.what == sought)
@@ -157,9 +155,9 @@ impl<'a> Before<'a> {
             })
     }
 
-    /// Whether a checkpoint of this id went with lines that were hidden. Asked
-    /// of an id that is not live. A compaction leaves only the last one's number:
-    /// those below it are taken to have been there.
+    /// True if a checkpoint with this id was lost with lines that were hidden. Only for an id that
+    /// is not live. A compaction keeps only the last one's number: all lower numbers are assumed to
+    /// have existed.
     fn lost(self, id: i64) -> bool {
         self.marks.iter().any(|mark| match mark.what {
             What::Checkpoint { id: last, lost } => id == last || lost && (0..last).contains(&id),
@@ -167,7 +165,7 @@ impl<'a> Before<'a> {
         })
     }
 
-    /// The checkpoints that can be gone back to.
+    /// The checkpoints that can be reverted to.
     pub(crate) fn checkpoints(self, start: u64) -> impl Iterator<Item = i64> + 'a {
         self.live(start).filter_map(|mark| match mark.what {
             What::Checkpoint { id, lost: false } => Some(id),

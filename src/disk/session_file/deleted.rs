@@ -1,4 +1,4 @@
-//! Deleted sessions that are kept for a while: their keys, and what their sidecars remember.
+//! Deleted sessions in the trash: their keys, and the metadata in their sidecars.
 
 use std::borrow::Cow;
 
@@ -8,27 +8,27 @@ use time::{OffsetDateTime, UtcOffset};
 use super::{Meta, MetaText, validate_key};
 use crate::ground::clock;
 
-/// What the key of a deleted session begins with; the time of the deletion and the key that it
-/// had follow, between colons.
+/// The beginning of a deleted session's key; the time of the deletion and the former key follow,
+/// separated by colons.
 const PREFIX: &str = "deleted:";
 
 /// The form of that time, in UTC: a zero stands for a digit.
 const TIME: &[u8] = b"00000000T000000.000000000Z";
 
-/// The field of the sidecar that remembers what a deleted session was called.
+/// The sidecar field with a deleted session's former names.
 const FIELD: &str = "deleted_session";
 
-/// What a deleted session was called.
+/// The former names of a deleted session.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Names {
     key: String,
     aliases: Vec<String>,
-    /// The aliases that were keys of other sessions, too.
+    /// The aliases that were also keys of other sessions.
     #[serde(default)]
     over: Vec<String>,
 }
 
-/// The key that a session has after its deletion: its own at the end, if it is not too long.
+/// The key of a session after its deletion: its former key comes last, if it is not too long.
 pub(crate) fn deleted_key(key: &str, at: OffsetDateTime) -> String {
     let at = at.to_offset(UtcOffset::UTC);
     let time = format!(
@@ -46,8 +46,8 @@ pub(crate) fn deleted_key(key: &str, at: OffsetDateTime) -> String {
     deleted
 }
 
-/// When a session was deleted, in RFC 3339, and the key that it had, or its beginning; `None` if
-/// it is not the key of a deleted session.
+/// The time of a session's deletion, in RFC 3339, and its former key, or the beginning of it;
+/// `None` if the key is not that of a deleted session.
 fn parts(key: &str) -> Option<(String, &str)> {
     let rest = key.strip_prefix(PREFIX)?;
     let (time, key) = rest.split_at_checked(TIME.len())?;
@@ -63,24 +63,26 @@ fn parts(key: &str) -> Option<(String, &str)> {
     Some((clock::rfc3339(clock::parse(&text)?), key))
 }
 
-/// Whether a key is that of a deleted session.
+/// True if a key is that of a deleted session.
 pub(crate) fn is_deleted_key(key: &str) -> bool {
     parts(key).is_some()
 }
 
-/// The key that a deleted session had, as far as its own tells; the key itself of any other.
+/// The former key of a deleted session, as far as its present key tells; any other key unchanged.
 pub(crate) fn key_before(key: &str) -> &str {
     parts(key).map_or(key, |(_, before)| before)
 }
 
-/// When a session was deleted, in RFC 3339; `None` if it is not the key of a deleted session.
+/// The time of a session's deletion, in RFC 3339; `None` if the key is not that of a deleted
+/// session.
 pub(crate) fn deleted_at(key: &str) -> Option<String> {
     parts(key).map(|(time, _)| time)
 }
 
 impl MetaText {
-    /// As the session `key` has it after its deletion: without aliases, which mean what they
-    /// would without it. Those that are keys of other sessions are told by `is_key`.
+    /// The metadata of this session after its deletion under the key `key`: without aliases, which
+    /// then mean what they would mean without this session. `is_key` tells which aliases are keys
+    /// of other sessions.
     pub(crate) fn deleted(&self, key: &str, is_key: impl Fn(&str) -> bool) -> Self {
         let over = self.aliases.iter().filter(|alias| is_key(alias));
         let names = Names {
@@ -96,7 +98,7 @@ impl MetaText {
         text
     }
 
-    /// As it was before the deletion; as it is, if this is no deleted session.
+    /// The metadata before the deletion; unchanged if this is not a deleted session.
     pub(crate) fn undeleted(&self) -> Cow<'_, Self> {
         if !is_deleted_key(&self.key) {
             return Cow::Borrowed(self);
@@ -108,7 +110,7 @@ impl MetaText {
         Cow::Owned(text)
     }
 
-    /// The aliases that a deleted session had, and that were keys of other sessions, too.
+    /// The former aliases of a deleted session that were also keys of other sessions.
     pub(crate) fn aliases_over_keys(&self) -> Vec<String> {
         self.names().over
     }
@@ -130,8 +132,8 @@ impl MetaText {
 }
 
 impl Meta {
-    /// The key and the sidecar of the session `key` before its deletion; both as they are, if it
-    /// is no deleted session.
+    /// The key and the sidecar of the session `key` before its deletion; both unchanged if it is
+    /// not a deleted session.
     pub(crate) fn undeleted<'a>(&'a self, key: &'a str) -> (Cow<'a, str>, Cow<'a, Self>) {
         match self.text.undeleted() {
             Cow::Owned(text) => {
@@ -139,7 +141,7 @@ impl Meta {
                 *meta.text_mut() = text;
                 (Cow::Owned(key), Cow::Owned(meta))
             }
-            // Of a sidecar that was lost nothing tells more than the key.
+            // If the sidecar was lost, only the key is known.
             Cow::Borrowed(_) => (Cow::Borrowed(key_before(key)), Cow::Borrowed(self)),
         }
     }

@@ -1,10 +1,8 @@
-//! Decodes a line into borrowed pieces, as Go decodes it into PicoClaw's
-//! structure.
+//! Decodes a line into borrowed pieces, as Go decodes it into PicoClaw's structure.
 //!
-//! Go decodes *into* what is there: of equal names the last wins, a `null`
-//! leaves a string as it was, an object merges into the one before, and a list
-//! reuses the elements of its predecessor. Telling what a line is must not
-//! cost what building its message costs, so strings stay borrowed here.
+//! Go decodes *into* existing values: the last of equal names wins, a `null` leaves a string as it
+//! was, an object merges into the one before, and a list reuses the elements of its predecessor.
+//! Classifying a line must be cheaper than building its message, so strings stay borrowed here.
 
 use std::borrow::Cow;
 
@@ -111,8 +109,8 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// Go hands the bytes between the quotes to its time parser as they are, so
-    /// that an escape makes a time invalid.
+    /// Go passes the bytes between the quotes to its time parser unchanged, so an escape makes a
+    /// time invalid.
     fn read_created_at(&mut self, scanner: &mut Scanner<'a>) -> Scan<()> {
         let text = scanner.text()?;
         let invalid = Fault::Shape("created_at is not a time");
@@ -153,8 +151,8 @@ impl From<Draft<'_>> for Message {
 }
 
 impl Draft<'_> {
-    /// Whether it is a control record: its role starts with `_` and it lacks the
-    /// time that PicoClaw gives every message it adds, whatever its role.
+    /// True for a control record: its role starts with `_` and it lacks the time that PicoClaw
+    /// gives every message it adds, whatever its role.
     pub(super) fn is_control(&self) -> bool {
         self.created_at.is_none() && self.role.value().starts_with('_')
     }

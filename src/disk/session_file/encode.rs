@@ -1,5 +1,5 @@
-//! The two ways out of a message: Go's bytes for the file, serde for everyone
-//! else. Both walk the same [`Fields`], so the order is written down once.
+//! The two encodings of a message: Go's bytes for the file, and serde for everything else. Both
+//! walk the same [`Fields`], so the order is defined once.
 
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -11,16 +11,16 @@ pub(super) trait Fields {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error>;
 }
 
-/// The name of a field that we know: it is written as it is.
+/// The name of a known field; it is written unchanged.
 pub(super) type Name = &'static str;
 
-/// What is done with each field.
+/// An operation on each field.
 pub(super) trait Visitor {
     type Error;
 
     fn text(&mut self, name: Name, text: &str) -> Result<(), Self::Error>;
     fn texts(&mut self, name: Name, texts: &[String]) -> Result<(), Self::Error>;
-    /// JSON text, by any name.
+    /// JSON text, under any name.
     fn raw(&mut self, name: &str, json: &str) -> Result<(), Self::Error>;
     /// Nothing if there is no object.
     fn object<T: Fields>(&mut self, name: Name, object: Option<&T>) -> Result<(), Self::Error>;
@@ -148,9 +148,8 @@ pub(super) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Where the first byte is that is escaped, or begins what is escaped. Most texts have
-/// none: whole blocks are looked at without a branch for each byte, the last of them from
-/// the end.
+/// The offset of the first byte that is escaped, or begins an escaped character. Most texts have
+/// none: whole blocks are checked without a branch for each byte, the last of them from the end.
 fn may_escape(text: &[u8]) -> Option<usize> {
     const BLOCK: usize = 16;
     let is_plain = |block: &&[u8; BLOCK]| !block.iter().fold(false, |any, &b| any | is_special(b));
@@ -169,12 +168,11 @@ fn may_escape(text: &[u8]) -> Option<usize> {
     reason = "without branches a block's bytes are looked at together"
 )]
 fn is_special(byte: u8) -> bool {
-    // Of two that differ in one bit one comparison finds both: " and &, < and >.
+    // If two bytes differ in one bit, one comparison finds both: " and &, < and >.
     (byte < 0x20) | (byte | 4 == b'&') | (byte | 2 == b'>') | (byte == b'\\') | (byte == 0xe2)
 }
 
-/// Appends JSON text with the escapes that Go adds to it: those that matter
-/// inside HTML.
+/// Appends JSON text with the escapes that Go adds to it: those that matter inside HTML.
 pub(super) fn write_html_safe(json: &[u8], out: &mut Vec<u8>) {
     let mut copied = 0;
     for at in 0..json.len() {

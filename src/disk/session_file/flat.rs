@@ -1,19 +1,19 @@
-//! A message without a list of parts: what the parts say stands in PicoClaw's fields.
+//! A message without a list of parts: the parts are moved to PicoClaw's fields.
 
 use super::content::{Content, Part, Value, for_each_part};
 use super::message::Message;
 use super::parts::Attachment;
 
-/// What PicoClaw hands to a model out of `media`: media that stand in their URL, and
-/// those it keeps itself. It fetches nothing; others are for people.
+/// The prefixes of `media` that PicoClaw gives to a model: media within their URL, and media that
+/// it keeps itself. It fetches nothing; other addresses are for people.
 const MEDIA: [&str; 2] = ["data:", "media://"];
 
 impl Message {
-    /// The message with a text for a content, as PicoClaw reads it, and how many of
-    /// its parts have no place in such a message or lose something.
+    /// The message with a text as its content, as PicoClaw reads it, and the number of parts that
+    /// have no place in such a message or lose something.
     ///
-    /// Texts are put together. Thoughts become the reasoning, if it is empty. Media
-    /// become media or attachments, after those that are there.
+    /// Texts are joined. Thoughts become the reasoning, if it is empty. Media become media or
+    /// attachments, after the existing ones.
     pub(crate) fn flattened(mut self) -> (Self, usize) {
         let Content::Parts(parts) = &self.content else {
             return (self, 0);
@@ -32,16 +32,16 @@ impl Message {
     }
 }
 
-/// What the parts read so far come to.
+/// The result of the parts read so far.
 #[derive(Default)]
 struct Flat {
     text: String,
     thoughts: String,
-    /// Parts that `thoughts` is made of, but for those that lose something anyway.
+    /// The number of parts in `thoughts`, without those that lose something anyway.
     thinking: usize,
     media: Vec<String>,
     attachments: Vec<Attachment>,
-    /// Parts that have no place, or lose something.
+    /// The number of parts that have no place, or lose something.
     homeless: usize,
 }
 
@@ -63,7 +63,7 @@ impl Flat {
         self.homeless += usize::from(!whole);
     }
 
-    /// Takes in a medium, and says whether that is all there is to it.
+    /// Takes in a medium; returns true if nothing of it was lost.
     fn medium(&mut self, kind: &str, link: Value<'_>) -> bool {
         let Value::Link { url, has_more } = link else {
             return false;

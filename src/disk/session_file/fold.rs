@@ -1,14 +1,14 @@
 //! Case folding and trimming as PicoClaw's language does them.
 //!
-//! Keys are hashes of folded text: one character folded otherwise, and every
-//! session of that chat is lost to sight.
+//! Keys are hashes of folded text: if one character is folded differently, no session of that chat
+//! is found.
 
 use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization;
 
-/// Letters that got a lower case after Unicode 15, the version PicoClaw folds
-/// by. They stay as they are, whatever Unicode this crate is compiled with.
+/// Letters that got a lower case after Unicode 15, the version by which PicoClaw folds. They stay
+/// unchanged, whatever Unicode version this crate is compiled with.
 const LATER: [(char, char); 8] = [
     ('\u{1c89}', '\u{1c89}'),
     ('\u{a7cb}', '\u{a7cc}'),
@@ -34,15 +34,15 @@ pub(crate) fn fold(text: &str) -> Cow<'_, str> {
     to_lower(text.trim())
 }
 
-/// What is left of a file name on a file system that tells fewer names apart than
-/// there are: without case, ways of composing a character, and characters that do
-/// not show. Coarser than any of them, so that what one takes for the same is the
-/// same here. Not kept anywhere: another Unicode may fold otherwise.
+/// A file name folded for file systems that distinguish fewer names: without case, ways of
+/// composing a character, and invisible characters. It is coarser than any file system, so that
+/// names which one of them treats as the same are the same here. It is stored nowhere: another
+/// Unicode version may fold differently.
 pub(crate) fn fold_name(name: &str) -> Cow<'_, str> {
     if name.is_ascii() {
         return to_lower(name);
     }
-    // There and back: `ẞ` and `ß` meet only in `ss`.
+    // There and back: `ẞ` and `ß` become equal only as `ss`.
     let folded = name
         .nfd()
         .filter(|character| !is_ignorable(*character))
@@ -52,18 +52,18 @@ pub(crate) fn fold_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(folded.nfc().collect())
 }
 
-/// Which file names a file system takes for one.
+/// The file names that a file system treats as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NameRule {
     /// Perhaps all that [`fold_name`] makes the same.
     #[default]
     Folds,
-    /// It tells case apart, and perhaps not how characters are composed.
+    /// Case is distinguished, ways of composing a character perhaps not.
     TellsCase,
 }
 
 impl NameRule {
-    /// What is left of a name: two that differ in it have two files.
+    /// The folded name: two names with different results have two files.
     pub(crate) fn fold(self, name: &str) -> Cow<'_, str> {
         match self {
             Self::Folds => fold_name(name),

@@ -1,4 +1,4 @@
-//! The codec against what the two reference programs read and wrote.
+//! The codec against the files that the two reference programs read and wrote.
 
 use std::path::{Path, PathBuf};
 
@@ -75,8 +75,8 @@ fn sha256(bytes: &[u8]) -> String {
 /// A byte order mark.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What we make of a line, if PicoClaw makes `result` of it. We read more:
-/// control records are no messages, and a list of parts is a content.
+/// The kind that we give a line to which PicoClaw gives `result`. We read more:
+/// control records are not messages, and a list of parts is accepted as content.
 fn expected_kind(vector: &Value, raw: &[u8]) -> Kind {
     const PARTS: [&str; 2] = [
         r#"{"role":"user","content":[]}"#,
@@ -86,7 +86,7 @@ fn expected_kind(vector: &Value, raw: &[u8]) -> Kind {
         "blank" => Kind::Blank,
         "transient" => Kind::Transient,
         "corrupt" if PARTS.iter().any(|line| line.as_bytes() == raw) => Kind::Message,
-        // Of a line with a byte order mark in front, what follows it counts.
+        // In a line with a byte order mark in front, the rest counts.
         "corrupt" if raw.starts_with(MARK) => Kind::Message,
         "corrupt" => Kind::Corrupt,
         _ => {
@@ -147,9 +147,9 @@ fn every_message_is_read_and_written_as_picoclaw_does() {
     assert!(seen > 140, "{seen}");
 }
 
-/// Whether kimi-cli skips a line that PicoClaw reads as a message, or the other
-/// way round, is the business of the conversation layer; here every message it
-/// reads must be one, unless only its lenient reader takes the line for JSON.
+/// The conversation layer handles lines that only one of kimi-cli and PicoClaw reads as a
+/// message. Here every message that kimi-cli reads must be one, unless only its lenient reader
+/// accepts the line as JSON.
 #[test]
 fn every_message_kimi_cli_reads_from_valid_json_is_a_message() {
     let vectors = read_json(&golden("kimi/lines.json"));
@@ -229,7 +229,7 @@ fn every_sidecar_is_read_as_picoclaw_reads_it() {
         let mut meta = decoded.unwrap();
         if clean {
             let bytes = String::from_utf8(encode_sidecar(&meta)).unwrap();
-            // Byte for byte, but for room that the count has to grow.
+            // Byte for byte, except for the room after the count.
             let count = format!("\"count\": {}", meta.count);
             let room = format!("{count:17}");
             assert!(text.contains(&format!("{count},")), "{}", path.display());
@@ -242,7 +242,7 @@ fn every_sidecar_is_read_as_picoclaw_reads_it() {
         if meta.key.is_empty() {
             meta.key = session["key"].as_str().unwrap().to_owned();
         }
-        // PicoClaw drops what it does not know.
+        // PicoClaw drops unknown fields.
         meta.tags = SessionTags::default();
         let value = serde_json::to_value(&meta).unwrap();
         assert_eq!(shortened(value), session["meta"], "{}", path.display());
@@ -251,7 +251,7 @@ fn every_sidecar_is_read_as_picoclaw_reads_it() {
     assert!(read > 130 && exact > 80, "{read} {exact}");
 }
 
-/// Path, expectation, and whether PicoClaw wrote the file, of every sidecar.
+/// The path and expectation of every sidecar; the flag is true if PicoClaw wrote the file.
 fn sidecars() -> Vec<(PathBuf, Value, bool)> {
     let root = golden("sessions");
     let manifest = read_json(&root.join("manifest.json"));
@@ -300,7 +300,7 @@ fn names_and_aliases_are_as_picoclaw_derives_them() {
     }
 }
 
-/// What PicoClaw would have read: without the fields it does not know.
+/// The message as PicoClaw would have read it: without unknown fields.
 fn without_unknown(mut message: Message) -> Message {
     message.unknown.clear();
     for attachment in &mut message.attachments {

@@ -1,17 +1,16 @@
-//! The white space of JSON: laid out for people, or none.
+//! The white space of JSON: indented for people, or none.
 
 use super::scan::is_space;
 
-/// Bytes that laying out may add to a text, beside three times its own: indented,
-/// a text nested n deep has blanks in proportion to the square of n.
+/// The bytes that indenting may add to a text, beyond three times its own length: the blanks of a
+/// text nested n deep grow with the square of n.
 const ROOM: usize = 1 << 20;
 
-/// The longest text for which [`ROOM`] is enough whatever it holds: n bytes are
-/// laid out in at most 2n + 2n(1 + 2n).
+/// The longest text for which [`ROOM`] always suffices: n bytes become at most 2n + 2n(1 + 2n).
 const SHORT: usize = 500;
 
-/// Valid JSON with two spaces per level, empty containers closed; without any
-/// white space if that would make it far longer.
+/// Valid JSON indented by two spaces per level, with empty containers closed; without any white
+/// space if that would make it far longer.
 pub(super) fn lay_out(json: &[u8]) -> Vec<u8> {
     if is_spread(json) {
         return flatten(json);
@@ -21,7 +20,7 @@ pub(super) fn lay_out(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The length of what [`lay_out`] makes of it. Costs no more room than a number.
+/// The length of the result of [`lay_out`], computed without building it.
 pub(super) fn laid_out_len(json: &[u8]) -> usize {
     let mut len = Len(0);
     if is_spread(json) {
@@ -39,7 +38,7 @@ pub(super) fn flatten(json: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whether blanks would be most of it.
+/// True if blanks would be most of it.
 pub(super) fn is_spread(json: &[u8]) -> bool {
     if json.len() <= SHORT {
         return false;
@@ -49,7 +48,7 @@ pub(super) fn is_spread(json: &[u8]) -> bool {
     len.0 > json.len().saturating_mul(4).saturating_add(ROOM)
 }
 
-/// What takes a text, or its length.
+/// Takes a text, or only its length.
 trait Sink {
     fn put(&mut self, bytes: &[u8]);
     fn break_line(&mut self, depth: usize);

@@ -23,17 +23,17 @@ const FIELDS: [&str; 7] = [
     "key", "messages", "summary", "created", "updated", "scope", "aliases",
 ];
 
-/// What a file of the older manager holds.
+/// The contents of a file of the older manager.
 #[derive(Debug)]
 pub(crate) struct LegacySession {
     /// `""` if the file names none.
     pub(crate) key: String,
     pub(crate) messages: Vec<Message>,
     pub(crate) summary: String,
-    /// When it was first and last written to.
+    /// The times when it was first and last written to.
     pub(crate) created: String,
     pub(crate) updated: String,
-    /// Ours: the older manager passes over it, and writes the file without it.
+    /// Ours: the older manager ignores it, and writes the file without it.
     pub(crate) scope: Option<Box<RawValue>>,
     /// Likewise.
     pub(crate) aliases: Vec<String>,
@@ -56,9 +56,8 @@ impl Default for LegacySession {
     }
 }
 
-/// The file of a session, exactly as the older manager writes it, with the
-/// unknown fields of messages after the known ones, and the scope, aliases and tags
-/// at the end if it has any.
+/// The file of a session, exactly as the older manager writes it, with the unknown fields of
+/// messages after the known ones, and scope, aliases and tags at the end, if any.
 pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
     let mut flat = Vec::new();
     let mut field = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
@@ -94,34 +93,33 @@ pub(crate) fn encode(session: &LegacySession) -> Vec<u8> {
     lay_out(&flat)
 }
 
-/// Reads a file of the older manager as Go's `json.Unmarshal` does: names in
-/// any case, of equal ones the last, `null` for a missing value, unknown fields
-/// ignored. Messages are read as [`decode`](super::decode) reads lines, except
-/// that none is a control record: the older manager knew no such thing.
+/// Reads a file of the older manager as Go's `json.Unmarshal` does: names in any case, the last of
+/// equal names, `null` for a missing value, unknown fields ignored. Messages are read as
+/// [`decode`](super::decode) reads lines, except that none is a control record: the older manager
+/// had no such records.
 ///
 /// # Errors
 ///
-/// What is wrong with it, if Go refuses it.
+/// The problem, if Go refuses the file.
 pub(crate) fn decode(bytes: &[u8]) -> Result<LegacySession, String> {
     let text = to_text(bytes);
     read(&text).map_err(|fault| fault.reason().to_owned())
 }
 
-/// Whether a file that has the name of a sidecar is none but holds a session of
-/// the older manager.
+/// True if a file with the name of a sidecar is not one, but holds a session of the older manager.
 pub(crate) fn holds_session(bytes: &[u8]) -> bool {
     key_of(bytes).is_some()
 }
 
-/// Whether such a session is in the file in which the older manager kept it: it
-/// gave the session `x.meta` the name `x.meta.json`.
+/// True if such a session is in the file in which the older manager kept it: it gave the session
+/// `x.meta` the name `x.meta.json`.
 pub(crate) fn holds_own_session(file_name: &str, bytes: &[u8]) -> bool {
     let stem = file_name.strip_suffix(".json");
     key_of(bytes).is_some_and(|key| Some(&*plain_stem(&key)) == stem)
 }
 
-/// The key of a session of the older manager, told from a sidecar by what each
-/// of them alone has: a list of messages, and `skip`.
+/// The key of a session of the older manager. It is distinguished from a sidecar by fields that
+/// only one of them has: a list of messages, and `skip`.
 fn key_of(bytes: &[u8]) -> Option<String> {
     let text = to_text(bytes);
     let mut scanner = Scanner::new(&text);
@@ -164,7 +162,7 @@ impl LegacySession {
         }
     }
 
-    /// Whatever JSON it is: no reader of these files refuses one for it.
+    /// Reads any JSON as the scope: no reader of these files refuses one for it.
     fn read_scope(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
         let raw = RawValue::from_string(tidy(scanner.value()?)).ok();
         self.scope = raw.filter(|raw| raw.get() != "null");

@@ -1,4 +1,4 @@
-//! One line of a session file: what it is, and how a message becomes one.
+//! One line of a session file: classifying it, and encoding a message as one.
 
 use memchr::memchr;
 
@@ -9,16 +9,16 @@ use super::message::{Message, Stamped};
 use super::scan::Fault;
 use super::text::to_text;
 
-/// The longest line that PicoClaw reads, in bytes without its line feed: its scanner's
-/// buffer is 10 MiB, and the line feed has to fit in. A longer one costs it the session.
+/// The longest line that PicoClaw reads, in bytes without its line feed: its scanner's buffer is 10
+/// MiB, and the line feed has to fit in. With a longer line it fails to read the session.
 pub(crate) const PICOCLAW_LINE: usize = (10 << 20) - 1;
 
-/// What a line holds.
+/// The contents of a line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Decoded {
     /// Nothing: not counted.
     Blank,
-    /// No record. It counts for `skip`, is kept, and is never shown.
+    /// Not a record. It counts for `skip`, is kept, and is never shown.
     Corrupt(&'static str),
     /// A control record. It counts for `skip`, is kept, and is never shown.
     Control(Control),
@@ -44,9 +44,9 @@ pub(crate) enum Kind {
     Message,
 }
 
-/// Decodes one line, given without its line feed, as PicoClaw does; but a list
-/// of parts is a content, and a record whose role starts with `_` is a control
-/// record, unless it has the time with which PicoClaw stamps what it adds.
+/// Decodes one line, given without its line feed, as PicoClaw does. But a list of parts is accepted
+/// as content, and a record whose role starts with `_` is a control record, unless it has the time
+/// that PicoClaw gives to messages it adds.
 pub(crate) fn decode(raw: &[u8]) -> Decoded {
     let Some(record) = record(raw) else {
         return Decoded::Blank;
@@ -54,7 +54,7 @@ pub(crate) fn decode(raw: &[u8]) -> Decoded {
     let text = to_text(record);
     match Draft::parse(&text) {
         Ok(draft) if draft.is_control() => {
-            // Control decoding reads what the draft read, so that it finds one.
+            // Control decoding reads the same text as the draft, so it finds one.
             Decoded::Control(control::decode(&text).unwrap_or(Control::Foreign))
         }
         Ok(draft) if draft.is_transient() => Decoded::Transient(draft.into()),
@@ -66,7 +66,7 @@ pub(crate) fn decode(raw: &[u8]) -> Decoded {
     }
 }
 
-/// Tells what one line is without building its message.
+/// The kind of a line, without building its message.
 pub(crate) fn classify(raw: &[u8]) -> Kind {
     let Some(record) = record(raw) else {
         return Kind::Blank;
@@ -81,15 +81,15 @@ pub(crate) fn classify(raw: &[u8]) -> Kind {
     }
 }
 
-/// The line of `message` without its line feed, as PicoClaw writes it, then its
-/// unknown fields. `now` is its time if it has none.
+/// The line of `message` without its line feed, as PicoClaw writes it, followed by its unknown
+/// fields. `now` is its time if it has none.
 pub(crate) fn encode(message: &Message, now: Option<&str>) -> Vec<u8> {
     let mut line = Vec::new();
     encode_onto(message, now, &mut line);
     line
 }
 
-/// [`encode`]s after what `lines` holds.
+/// [`encode`]s and appends to `lines`.
 pub(crate) fn encode_onto(message: &Message, now: Option<&str>, lines: &mut Vec<u8>) {
     lines.reserve(256 + message.content.byte_len());
     let created_at = message.created_at().or(now);
@@ -122,8 +122,8 @@ impl Fields for TextOnly<'_> {
     }
 }
 
-/// The lines of `bytes` with their offsets, split at line feeds only; the last
-/// one may lack its line feed.
+/// The lines of `bytes` with their offsets, split at line feeds only; the last one may lack its
+/// line feed.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -135,7 +135,7 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// A line without its carriage return, or `None` if nothing is left.
+/// A line without its carriage return; `None` if nothing is left.
 fn record(raw: &[u8]) -> Option<&[u8]> {
     let record = raw.strip_suffix(b"\r").unwrap_or(raw);
     (!record.is_empty()).then_some(record)

@@ -17,20 +17,18 @@ use super::timestamp;
 use crate::ground::clock;
 use crate::{Error, Result};
 
-/// Levels of nesting a message to be written may have.
+/// The most levels of nesting of a message to be written.
 const MAX_DEPTH: usize = 128;
 
-/// One message of a conversation: who says what, and what comes with it.
+/// One message of a conversation: its role, its content, and everything that comes with it.
 ///
-/// Fields that this crate does not know are kept, numbers untouched, and
-/// written back after the known ones.
+/// Unknown fields are kept, with their numbers unchanged, and written back after the known ones.
 ///
-/// It serialises with its fields in the order the store writes them. From
-/// serde's view an unknown field that `serde_json` could not read back (nested
-/// deeper than 127 levels, or with a number beyond an `f64`) is left out; the
-/// store keeps it. It deserialises under the rules of [`from_json`](Self::from_json), also
-/// inside a tagged enum or a flattened field; there serde rounds numbers in unknown fields to
-/// what an `f64` holds.
+/// It serialises with its fields in the order in which the store writes them. With serde, an
+/// unknown field that `serde_json` could not read back (nested deeper than 127 levels, or with a
+/// number beyond an `f64`) is left out; the store keeps it. It deserialises under the rules of
+/// [`from_json`](Self::from_json), also inside a tagged enum or a flattened field; there serde
+/// rounds numbers in unknown fields to `f64`.
 #[derive(Clone, PartialEq)]
 pub struct Message {
     pub(super) role: Cow<'static, str>,
@@ -48,8 +46,8 @@ pub struct Message {
     pub(super) unknown: Vec<RawField>,
 }
 
-/// Which fields are there though empty. PicoClaw leaves out what is empty,
-/// kimi-cli what is missing.
+/// The fields that are present though empty. PicoClaw leaves out empty fields, kimi-cli missing
+/// ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) tool_calls: bool,
@@ -57,8 +55,8 @@ pub(super) struct Given {
 }
 
 impl Message {
-    /// A message of `role` that says `text`. A role that starts with `_` is
-    /// reserved for control records; a store refuses such a message.
+    /// A message of `role` with the text `text`. A role that starts with `_` is reserved for
+    /// control records; a store refuses such a message.
     #[must_use]
     pub fn new(role: impl AsRef<str>, text: impl Into<String>) -> Self {
         Self {
@@ -77,13 +75,13 @@ impl Message {
         }
     }
 
-    /// What the user says.
+    /// A message of the user.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
         Self::new("user", text)
     }
 
-    /// What the model says.
+    /// A message of the model.
     #[must_use]
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::new("assistant", text)
@@ -95,7 +93,7 @@ impl Message {
         Self::new("system", text)
     }
 
-    /// What a tool answers to the call `call_id`.
+    /// A tool's result for the call `call_id`.
     #[must_use]
     pub fn tool(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         let mut message = Self::new("tool", text);
@@ -103,16 +101,15 @@ impl Message {
         message
     }
 
-    /// Decodes a message to be written, as leniently as PicoClaw reads one:
-    /// names in any case, of equal ones the last, `null` for a missing value,
-    /// U+FFFD for what is not UTF-8. `content` may be a list of parts.
+    /// Decodes a message to be written, as leniently as PicoClaw reads one: names in any case, the
+    /// last of equal names, `null` for a missing value, U+FFFD for invalid UTF-8. `content` may be
+    /// a list of parts.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidMessage`] if it is not a JSON object, a field has the
-    /// wrong type, it is nested deeper than 128 levels, or its role starts with
-    /// `_`, which is for control records (with a `created_at` it is a message
-    /// that PicoClaw added, and accepted).
+    /// [`Error::InvalidMessage`] if it is not a JSON object, a field has the wrong type, it is
+    /// nested deeper than 128 levels, or its role starts with `_`, which is for control records
+    /// (with a `created_at` it is a message that PicoClaw added, and accepted).
     pub fn from_json(json: &[u8]) -> Result<Self> {
         let text = to_text(json);
         let draft = Draft::parse(&text).map_err(|fault| invalid(fault.reason()))?;
@@ -126,7 +123,7 @@ impl Message {
         Ok(message)
     }
 
-    /// The message as JSON text, as the store writes it in a line: with every field, also
+    /// The message as JSON text, as the store writes it in a line: with every field, including
     /// those that [serde](Self) leaves out.
     ///
     /// ```
@@ -188,8 +185,8 @@ impl Message {
         self
     }
 
-    /// The same message, said at `time` (RFC 3339). Without it the store fills
-    /// in when the message was added.
+    /// The same message, said at `time` (RFC 3339). Without a time the store sets the time when the
+    /// message was added.
     ///
     /// # Errors
     ///
@@ -200,20 +197,20 @@ impl Message {
         Ok(self)
     }
 
-    /// Who says it: `user`, `assistant`, `system`, `tool`, or anything else.
+    /// The role: `user`, `assistant`, `system`, `tool`, or anything else.
     #[must_use]
     pub fn role(&self) -> &str {
         &self.role
     }
 
-    /// What it says; of a list of parts, the text parts put together.
+    /// The text; for a list of parts, the text parts joined.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         self.content.text()
     }
 
-    /// The list of parts as JSON text, if the content is one. PicoClaw takes
-    /// such a line for corrupt.
+    /// The list of parts as JSON text, if the content is one. PicoClaw treats such a line as
+    /// corrupt.
     #[must_use]
     pub fn content_parts(&self) -> Option<&str> {
         match &self.content {
@@ -222,13 +219,13 @@ impl Message {
         }
     }
 
-    /// When it was said (RFC 3339).
+    /// The time when it was said (RFC 3339).
     #[must_use]
     pub fn created_at(&self) -> Option<&str> {
         self.created_at.as_deref()
     }
 
-    /// When it was said, if that is known and reads as RFC 3339.
+    /// The time when it was said; `None` if it is unknown or cannot be parsed.
     #[must_use]
     pub fn created(&self) -> Option<OffsetDateTime> {
         self.created_at().and_then(clock::parse)
@@ -264,7 +261,7 @@ impl Message {
         &self.system_parts
     }
 
-    /// The tools it asks for.
+    /// The tool calls that it asks for.
     #[must_use]
     pub fn tool_calls(&self) -> &[ToolCall] {
         &self.tool_calls
@@ -276,8 +273,7 @@ impl Message {
         &self.tool_call_id
     }
 
-    /// The value, as JSON text, of a top-level field that this crate does not
-    /// know; of equal names the last.
+    /// The value, as JSON text, of an unknown top-level field; the last of equal names.
     #[must_use]
     pub fn unknown_field(&self, name: &str) -> Option<&str> {
         let mut fields = self.unknown.iter().rev();
@@ -285,8 +281,8 @@ impl Message {
         Some(&field.value)
     }
 
-    /// Whether it is reasoning without an answer, which PicoClaw never stores
-    /// and never shows. A list of parts is not.
+    /// True if it is reasoning without an answer, which PicoClaw never stores and never shows. A
+    /// list of parts is not.
     pub(crate) fn is_transient(&self) -> bool {
         let Content::Text(content) = &self.content else {
             return false;
@@ -299,8 +295,8 @@ impl Message {
             && is_blank(&self.tool_call_id)
     }
 
-    /// Refuses what would not read back as a message: a line whose role starts
-    /// with `_` is a control record, unless it came stamped out of PicoClaw.
+    /// Refuses a message that would not read back as one: a line whose role starts with `_` is a
+    /// control record, unless it has the time that PicoClaw gives.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.created_at.is_none() {
             check_role(&self.role)?;
@@ -317,7 +313,7 @@ pub(crate) fn check_role(role: &str) -> Result<()> {
     Ok(())
 }
 
-/// The canonical order; `created_at` may come from elsewhere.
+/// The canonical order of fields; `created_at` may come from elsewhere.
 pub(super) struct Stamped<'a> {
     pub(super) message: &'a Message,
     pub(super) created_at: Option<&'a str>,
@@ -370,7 +366,7 @@ pub(super) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Roles are few and every message has one: the usual ones need no memory.
+/// Interns a role: every message has one, and the usual ones need no memory.
 pub(super) fn intern(role: Cow<'_, str>) -> Cow<'static, str> {
     match &*role {
         "user" => Cow::Borrowed("user"),
@@ -381,8 +377,8 @@ pub(super) fn intern(role: Cow<'_, str>) -> Cow<'static, str> {
     }
 }
 
-/// Shows who speaks and how it begins, not all that is said: errors that hand
-/// messages back end up in logs.
+/// Shows the role and the beginning of the text, not all of it: errors that hand messages back end
+/// up in logs.
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         const SHOWN: usize = 48;

@@ -8,21 +8,21 @@ use super::{SessionMeta, SessionTags, normalize_aliases};
 use crate::error::Version;
 use crate::ground::clock::{self, Stamp, ZERO_TIME};
 
-/// A session's sidecar, cheap to copy: what appends change stands apart from
-/// the text they leave alone.
+/// A session's sidecar, cheap to copy: fields that appends change are separate from the text that
+/// they leave alone.
 #[derive(Debug)]
 pub(crate) struct Meta {
     pub(crate) text: Arc<MetaText>,
     pub(crate) skip: i64,
     pub(crate) count: i64,
     pub(crate) updated_at: Stamp,
-    /// What it is called in this process; no file says it.
+    /// Its version in this process; no file contains it.
     pub(crate) version: Version,
 }
 
-/// What a change makes of the sidecar before it. The text stands in it only if it is
-/// another: all changes of a session would otherwise count references to one text, which
-/// for one that is seldom written to is in no cache.
+/// The difference to the sidecar before it. The text is included only if it changed: otherwise all
+/// changes of a session would count references to one text, which for a seldom written session is
+/// in no CPU cache.
 #[derive(Debug)]
 pub(crate) struct MetaStep {
     text: Option<Arc<MetaText>>,
@@ -44,8 +44,8 @@ pub(crate) struct MetaText {
 }
 
 impl MetaText {
-    /// Makes of it what it says of this session after an `older` one. What it says itself
-    /// stands; a summary of both comes in the order of their messages.
+    /// Merges the metadata of an `older` session into this one. Its own values take precedence; a
+    /// summary of both is in the order of their messages.
     pub(crate) fn follow(&mut self, older: &Self) {
         let summaries = [&older.summary, &self.summary].map(String::as_str);
         let said = summaries
@@ -68,7 +68,7 @@ impl MetaText {
         }
     }
 
-    /// Whether it says of the session what `other` does, but for when it was made.
+    /// True if the text equals that of `other`, except for the time of creation.
     pub(crate) fn says_what(&self, other: &Self) -> bool {
         let Self {
             key: _,
@@ -98,7 +98,7 @@ impl Clone for Meta {
         }
     }
 
-    /// Leaves alone the count of those who share the text, if both do.
+    /// Does not touch the reference count of the text, if both share it.
     fn clone_from(&mut self, source: &Self) {
         if !Arc::ptr_eq(&self.text, &source.text) {
             self.text = source.text.clone();
@@ -139,7 +139,7 @@ impl Meta {
         }
     }
 
-    /// What is known of the session of `key`, also if its sidecar names no key.
+    /// The sidecar with `key`, if it names no key itself.
     pub(crate) fn named(mut meta: SessionMeta, key: &str) -> Self {
         if meta.key.is_empty() {
             key.clone_into(&mut meta.key);
@@ -166,7 +166,7 @@ impl Meta {
         }
     }
 
-    /// What makes this of `before`.
+    /// The step that makes this from `before`.
     pub(crate) fn step_from(&self, before: &Self) -> MetaStep {
         let same = Arc::ptr_eq(&self.text, &before.text);
         MetaStep {
@@ -178,14 +178,14 @@ impl Meta {
         }
     }
 
-    /// Whether it says of the session what it said before `step`, but for when it was
-    /// made and changed, and its lines.
+    /// True if its text equals the one before `step`, except for the times of creation and change,
+    /// and the lines.
     pub(crate) fn keeps_its_text(&self, step: &MetaStep) -> bool {
         let text = step.text.as_ref();
         text.is_none_or(|text| self.text.says_what(text))
     }
 
-    /// Takes a step, which must be the next after the one that made this.
+    /// Applies a step, which must be the one after the step that made this.
     pub(crate) fn take(&mut self, step: &MetaStep) {
         if let Some(text) = &step.text {
             self.text = text.clone();
@@ -196,7 +196,7 @@ impl Meta {
         self.version = step.version;
     }
 
-    /// The text, to change; copied if a reader still holds the old one.
+    /// The text, for changing it; copied if a reader still holds the old one.
     pub(crate) fn text_mut(&mut self) -> &mut MetaText {
         Arc::make_mut(&mut self.text)
     }

@@ -1,7 +1,7 @@
-//! What one session is on disk: lines, controls, the sidecar, and file names.
+//! One session on disk: lines, control records, the sidecar, and file names.
 //!
-//! Everything here is pure: bytes in, values out. Reading and writing files is the
-//! business of [`files`](super::files) and the floors above.
+//! Everything here is pure: bytes in, values out. [`files`](super::files) and the floors above read
+//! and write the files.
 //!
 //! # Names
 //!
@@ -9,33 +9,31 @@
 //! with `:`, `/` and `\` as `_`. Another stem is used if another key owns that one, or if
 //! it is empty, hidden, over 200 bytes or has control characters: the first 80
 //! bytes of it, `-`, and half the key's SHA-256 in hex (and `~` if even that is taken). A
-//! sidecar whose key differs from its file name owns the file.
+//! sidecar with a key that differs from its file name owns the file.
 //!
 //! # Lines
 //!
-//! Lines end in LF; nothing else ends a line. An empty line, or one that is a lone CR, is
-//! no line. Every other line counts for `skip` and `count`: messages, control records
-//! (role starts with `_`, no valid `created_at`), transient messages, and lines that do
-//! not decode. If the last LF is missing, the next append supplies it.
+//! Lines end in LF; nothing else ends a line. An empty line, or one that is a lone CR, does not
+//! count as a line. Every other line counts for `skip` and `count`: messages, control records (role
+//! starts with `_`, no valid `created_at`), transient messages, and lines that do not decode. If
+//! the last LF is missing, the next append supplies it.
 //!
-//! New lines are encoded byte for byte as Go's `encoding/json` does it for PicoClaw; the
-//! fields that this crate does not know follow at the end. Control records, and the
-//! message that goes with a checkpoint, are encoded as kimi-cli writes them; that message
-//! carries no time.
+//! New lines are encoded byte for byte as Go's `encoding/json` does it for PicoClaw; unknown fields
+//! follow at the end. Control records, and the message that goes with a checkpoint, are encoded as
+//! kimi-cli writes them; that message carries no time.
 //!
-//! A checkpoint carried through a compaction has `"lost": true`: it numbers the next one,
-//! and nobody can go back to it. kimi-cli does not know of `lost`. An export to kimi-cli
-//! therefore puts such a checkpoint at the end, where going back to it takes nothing
-//! away, and only if no other checkpoint numbers the next one.
+//! A checkpoint carried through a compaction has `"lost": true`: it numbers the next one, but
+//! cannot be reverted to. kimi-cli does not know `lost`. An export to kimi-cli therefore puts such
+//! a checkpoint at the end, where a revert to it removes nothing, and only if no other checkpoint
+//! numbers the next one.
 //!
 //! # Sidecar
 //!
-//! PicoClaw's, indented by two blanks, without a final LF: `key`, `summary`, `skip`
-//! (lines hidden from the start of the file), `count`, `created_at`, `updated_at`, and if
-//! present `scope` and `aliases`. Blanks stand after `count`: with room to grow it is
-//! written over in place. Behind PicoClaw's fields stand, if present, `title`, `labels` and
-//! `pinned`, and the fields that this crate does not know, as they are. PicoClaw drops all of
-//! these when it writes; the next open puts them back (`disk/copies/mod.rs`).
+//! PicoClaw's, indented by two blanks, without a final LF: `key`, `summary`, `skip` (lines hidden
+//! from the start of the file), `count`, `created_at`, `updated_at`, and if present `scope` and
+//! `aliases`. Blanks after `count` leave room to overwrite it in place. After PicoClaw's fields
+//! come, if present, `title`, `labels` and `pinned`, and unknown fields unchanged. PicoClaw drops
+//! all of these when it writes; the next open puts them back (`disk/copies/mod.rs`).
 
 mod agreement;
 mod amend;

@@ -1,4 +1,4 @@
-//! Keys, aliases, and the file names and shards they lead to.
+//! Keys, aliases, and the file names and shards of keys.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -7,22 +7,22 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, Result};
 
-/// Bytes that a key may have.
+/// The most bytes of a key.
 const MAX_KEY_BYTES: usize = 1024;
 
-/// Bytes that a file name may have without its extension: what file systems
-/// allow (255), less the longest extension and what temporary names add.
+/// The most bytes of a file name without its extension: the limit of file systems (255), minus the
+/// longest extension and the additions of temporary names.
 const MAX_STEM_BYTES: usize = 200;
 
-/// Bytes that a file name may have without its extension for PicoClaw, which finds a
-/// session's files by its key alone: what file systems allow, less `.meta.json`.
+/// The most bytes of a file name without its extension for PicoClaw, which finds a session's files
+/// by its key alone: the limit of file systems, minus `.meta.json`.
 pub(crate) const PICOCLAW_STEM: usize = 245;
 
-/// Bytes of a key that a hashed stem shows, for people.
+/// The bytes of a key that a hashed stem shows, for people.
 const MAX_PREFIX_BYTES: usize = 80;
 
-/// How many shards a store has: as many as `PicoClaw` has locks. Two if loom
-/// explores them, and some for random schedules.
+/// The number of shards of a store: the same as `PicoClaw`'s number of locks. Two for loom, and a
+/// few for random schedules.
 pub(crate) const SHARDS: usize = if cfg!(all(sessionlog_loom, feature = "shuttle")) {
     4
 } else if cfg!(sessionlog_loom) {
@@ -31,8 +31,8 @@ pub(crate) const SHARDS: usize = if cfg!(all(sessionlog_loom, feature = "shuttle
     64
 };
 
-/// The file name PicoClaw gives a key, without extension. Several keys can
-/// share it, and it need not be safe.
+/// The file name that PicoClaw gives a key, without extension. Several keys can share it, and it
+/// may be unsafe.
 pub(crate) fn plain_stem(key: &str) -> String {
     key.replace([':', '/', '\\'], "_")
 }
@@ -57,14 +57,14 @@ pub(crate) fn file_order(a: &str, b: &str) -> Ordering {
     })
 }
 
-/// What a file name ends in that is a session's log.
+/// The extension of a session's log.
 pub(crate) const LOG: &str = ".jsonl";
 
-/// What a file name ends in that is a session's sidecar.
+/// The extension of a session's sidecar.
 pub(crate) const SIDECAR: &str = ".meta.json";
 
-/// Whether a file may be called that: not empty, hidden, over-long or reserved
-/// by the system, and without control characters.
+/// True if a file may have this name: not empty, hidden, over-long or reserved by the system, and
+/// without control characters.
 pub(crate) fn is_safe_stem(stem: &str) -> bool {
     !stem.is_empty()
         && stem.len() <= MAX_STEM_BYTES
@@ -74,8 +74,8 @@ pub(crate) fn is_safe_stem(stem: &str) -> bool {
         && !is_reserved(stem)
 }
 
-/// A safe file name for a key whose plain one cannot be used: the start of the
-/// key, for people, and half its SHA-256, so that no two keys share it.
+/// A safe file name for a key whose plain name cannot be used: the start of the key, for people,
+/// and half its SHA-256, so that no two keys share it.
 pub(crate) fn hashed_stem(key: &str) -> String {
     let mut prefix = plain_stem(key).replace(char::is_control, "_");
     prefix.truncate(prefix.floor_char_boundary(MAX_PREFIX_BYTES));
@@ -116,8 +116,8 @@ pub(crate) fn validate_key(key: &str) -> Result<()> {
     Err(Error::InvalidKey { reason })
 }
 
-/// Aliases trimmed, without blanks, repetitions and the canonical key itself;
-/// their order and case stay.
+/// The aliases trimmed, without blanks, repetitions and the canonical key itself; their order and
+/// case stay.
 pub(crate) fn normalize_aliases(canonical: &str, aliases: &[String]) -> Vec<String> {
     let canonical = canonical.trim();
     let mut known = HashSet::with_capacity(aliases.len());
@@ -129,8 +129,7 @@ pub(crate) fn normalize_aliases(canonical: &str, aliases: &[String]) -> Vec<Stri
         .collect()
 }
 
-/// Whether an alias names an agent's main session, which is nobody's history to
-/// inherit.
+/// True if an alias names an agent's main session. No session may inherit its history.
 pub(crate) fn is_main_alias(alias: &str) -> bool {
     let mut parts = alias.split(':');
     let main = parts.next() == Some("agent") && parts.next().is_some();
@@ -145,8 +144,7 @@ pub(crate) fn is_main_alias(alias: &str) -> bool {
         .any(|key| sha256_hex(key.as_bytes()) == hash)
 }
 
-/// Whether a key resolves to itself as soon as its files exist, before any
-/// alias is looked at.
+/// True if a key resolves to itself as soon as its files exist, before any alias is looked at.
 pub(crate) fn short_circuits(key: &str) -> bool {
     let key = key.trim();
     !key.is_empty() && !key.contains([':', '/', '\\'])

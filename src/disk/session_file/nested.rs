@@ -7,8 +7,8 @@ use super::raw::RawField;
 use super::scan::{Scan, Scanner};
 use super::text::known_field;
 
-/// A list as Go decodes it: a later one under the same name writes over the
-/// elements of the earlier, and finds those beyond its predecessor's end again.
+/// A list as Go decodes it: a later one under the same name overwrites the elements of the earlier,
+/// and reuses old elements beyond its predecessor's end.
 pub(super) struct Slots<T> {
     items: Vec<T>,
     len: usize,

@@ -7,11 +7,11 @@ use super::raw::RawField;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attachment {
-    /// What it is (`file`, `image`, …): the field `type`.
+    /// Its type (`file`, `image`, …): the field `type`.
     pub kind: String,
-    /// Where the gateway keeps it: the field `ref`.
+    /// The place where the gateway keeps it: the field `ref`.
     pub reference: String,
-    /// Where it can be fetched.
+    /// The address where it can be fetched.
     pub url: String,
     /// Its name for people.
     pub filename: String,
@@ -28,7 +28,7 @@ pub struct SystemPart {
     pub kind: String,
     /// Its text.
     pub text: String,
-    /// Whether and how the provider may cache up to here.
+    /// The provider's caching hint for everything up to here.
     pub cache_control: Option<CacheControl>,
     pub(super) unknown: Vec<RawField>,
 }
@@ -46,13 +46,13 @@ pub struct CacheControl {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolCall {
-    /// What the answer refers to in its `tool_call_id`.
+    /// The id to which the answer refers in its `tool_call_id`.
     pub id: String,
     /// The field `type`, usually `function`.
     pub kind: String,
-    /// What to call.
+    /// The function to call.
     pub function: Option<FunctionCall>,
-    /// What a provider wants to see again.
+    /// Content that a provider expects to get back.
     pub extra_content: Option<ExtraContent>,
     pub(super) unknown: Vec<RawField>,
 }
@@ -65,9 +65,9 @@ pub struct FunctionCall {
     pub name: String,
     /// Its arguments, as the JSON text the model wrote (not always valid JSON).
     pub arguments: String,
-    /// An opaque signature some providers want back.
+    /// An opaque signature that some providers expect back.
     pub thought_signature: String,
-    /// kimi-cli tells no arguments from empty ones.
+    /// kimi-cli distinguishes missing arguments from empty ones.
     pub(super) no_arguments: bool,
     pub(super) unknown: Vec<RawField>,
 }
@@ -78,7 +78,7 @@ pub struct FunctionCall {
 pub struct ExtraContent {
     /// Google's.
     pub google: Option<GoogleExtra>,
-    /// What the user was told about the call.
+    /// The explanation of the call given to the user.
     pub tool_feedback_explanation: String,
     pub(super) unknown: Vec<RawField>,
 }

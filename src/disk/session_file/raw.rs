@@ -1,5 +1,4 @@
-//! JSON text that is kept as text, so that numbers and unknown fields come out
-//! as they came in.
+//! JSON text that is kept as text, so that numbers and unknown fields stay unchanged.
 
 use std::fmt::Write;
 
@@ -9,7 +8,7 @@ use super::text::escaped_char;
 /// Levels of nesting that `serde_json` reads back by default.
 const READABLE_DEPTH: usize = 127;
 
-/// A field this crate does not know, with its value as JSON text.
+/// An unknown field, with its value as JSON text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RawField {
     pub(super) name: Box<str>,
@@ -25,10 +24,9 @@ impl RawField {
     }
 }
 
-/// `raw`, a scanned value, without white space between its tokens and without
-/// what only the lenient reader passed: lone surrogates become `\ufffd`, raw
-/// control characters are escaped, `NaN` and infinities become `null`. A line
-/// with a raw line feed in it would be two lines.
+/// `raw`, a scanned value, without white space between its tokens, and without things that only the
+/// lenient reader accepts: lone surrogates become `\ufffd`, raw control characters are escaped,
+/// `NaN` and infinities become `null`. A line with a raw line feed in it would be two lines.
 pub(super) fn tidy(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
     let mut rest = raw;
@@ -45,8 +43,8 @@ pub(super) fn tidy(raw: &str) -> String {
     out
 }
 
-/// Whether `serde_json` can read `raw` as a value inside `outer` containers:
-/// no deeper than its limit, and no number beyond an `f64`.
+/// True if `serde_json` can read `raw` as a value inside `outer` containers: no deeper than its
+/// limit, and no number beyond an `f64`.
 pub(super) fn is_readable(raw: &str, outer: usize) -> bool {
     let mut scanner = Scanner::new(raw);
     let nested = scanner.value().is_ok() && scanner.deepest() + outer <= READABLE_DEPTH;
@@ -90,7 +88,7 @@ fn special_number(rest: &str, out: &mut String) -> usize {
     rest.bytes().take_while(letters).count()
 }
 
-/// Copies a piece that holds no string, sign or white space beyond its start.
+/// Copies a piece without string, sign or white space after its first byte.
 fn token(rest: &str, out: &mut String) -> usize {
     let plain = |byte: &u8| !matches!(byte, b'"' | b'-' | b'N' | b'I') && !is_space(*byte);
     let length = 1 + rest.bytes().skip(1).take_while(plain).count();

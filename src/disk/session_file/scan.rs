@@ -1,5 +1,4 @@
-//! A JSON scanner that accepts exactly what Go's `encoding/json` accepts, or
-//! what Python's `json` does.
+//! A JSON scanner that accepts exactly the same as Go's `encoding/json`, or as Python's `json`.
 //!
 //! It never recurses: a hostile line nested ten thousand deep costs heap, not
 //! stack.
@@ -8,15 +7,15 @@ use std::borrow::Cow;
 
 use super::text::{Text, escape_length, plain_prefix};
 
-/// Containers within containers beyond which Go calls a document invalid.
+/// The nesting of containers beyond which Go calls a document invalid.
 const MAX_DEPTH: usize = 10_000;
 
-/// Why a line is not what was expected.
+/// The reason why a line is not as expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// Not JSON.
     Syntax(&'static str),
-    /// JSON so far, but of another shape than a message has.
+    /// JSON so far, but not of the form of a message.
     Shape(&'static str),
 }
 
@@ -52,7 +51,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// A cursor that goes down as far as the text does.
+    /// A cursor without a limit on depth.
     pub(super) fn of_any_depth(text: &'a str) -> Self {
         Self {
             limit: usize::MAX,

@@ -1,4 +1,4 @@
-//! The scope in a sidecar: where a session belongs.
+//! The scope in a sidecar.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ const FIELDS: [&str; 6] = [
     "values",
 ];
 
-/// Levels of nesting that a scope given to a verb may have, as a message may.
+/// The most levels of nesting of a scope given to a verb, the same as for a message.
 const MAX_DEPTH: usize = 128;
 
-/// Refuses a scope that is nested deeper than 128: beyond what readers of JSON
-/// take, its sidecar would not be read again.
+/// Refuses a scope that is nested deeper than 128: readers of JSON would not accept its sidecar
+/// again.
 ///
 /// # Errors
 /// `InvalidScope`.
@@ -40,13 +40,12 @@ pub(crate) fn check_scope(scope: &str) -> Result<()> {
     Err(Error::InvalidScope { reason })
 }
 
-/// Where a session belongs: which agent talks to whom, and by what that was
-/// told apart from other conversations.
+/// The conversation of a session: the agent, the channel, and the dimensions that separate it from
+/// other conversations.
 ///
-/// With `serde_json` it serialises to the very bytes that PicoClaw stores, and
-/// reads what PicoClaw reads: names in any case, unknown ones ignored, `null`
-/// for a missing value. Empty `dimensions` and `values` are written as `null`.
-/// Other formats of serde are not supported.
+/// With `serde_json` it serialises to exactly the bytes that PicoClaw stores, and reads what
+/// PicoClaw reads: names in any case, unknown ones ignored, `null` for a missing value. Empty
+/// `dimensions` and `values` are written as `null`. Other formats of serde are not supported.
 ///
 /// ```
 /// use sessionlog::scope::SessionScope;
@@ -70,7 +69,7 @@ pub struct SessionScope {
     pub channel: String,
     /// The bot's account on the platform.
     pub account: String,
-    /// What the conversation was told apart by, in the policy's order.
+    /// The dimensions that separate the conversation, in the policy's order.
     pub dimensions: Vec<String>,
     /// One value per dimension.
     pub values: BTreeMap<String, String>,
@@ -92,7 +91,7 @@ impl SessionScope {
     #[must_use]
     pub fn to_raw(&self) -> Box<RawValue> {
         let text = String::from_utf8_lossy(&self.encode()).into_owned();
-        // What is encoded here is JSON, so this never falls back.
+        // The encoded text is JSON, so this never falls back.
         RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
     }
 
@@ -182,7 +181,7 @@ fn version(scanner: &mut Scanner<'_>, into: &mut i64) -> Scan<()> {
     Ok(())
 }
 
-/// A second object under the same name adds to the first; `null` empties it.
+/// A second object under the same name adds to the first; `null` clears it.
 fn values(scanner: &mut Scanner<'_>, into: &mut BTreeMap<String, String>) -> Scan<()> {
     if scanner.null()? {
         into.clear();

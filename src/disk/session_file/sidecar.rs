@@ -1,5 +1,4 @@
-//! The sidecar `<stem>.meta.json`: what PicoClaw knows about a session beyond
-//! its lines.
+//! The sidecar `<stem>.meta.json`: PicoClaw's metadata of a session, apart from its lines.
 
 use std::borrow::Cow;
 
@@ -30,24 +29,24 @@ const FIELDS: [&str; 8] = [
     "aliases",
 ];
 
-/// What is known about a session beyond its messages. Serialises as the
-/// sidecar. Its `Debug` shows all of it, the summary too: log its key instead.
+/// The metadata of a session. Serialises as the sidecar. Its `Debug` shows all of it, including the
+/// summary: log its key instead.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct SessionMeta {
     /// The session's key.
     pub key: String,
-    /// The summary of what was truncated away; `""` if there is none.
+    /// The summary of truncated messages; `""` if there is none.
     pub summary: String,
-    /// Raw non-empty lines at the start of the file that are truncated away.
+    /// The number of raw non-empty lines at the start of the file that are truncated.
     pub skip: i64,
     /// Advisory number of lines, as PicoClaw keeps it.
     pub count: i64,
-    /// When the session was first written (RFC 3339); the year 1 if never.
+    /// The time when the session was first written (RFC 3339); the year 1 if never.
     pub created_at: String,
-    /// When it last changed (RFC 3339); the year 1 if never.
+    /// The time when it last changed (RFC 3339); the year 1 if never.
     pub updated_at: String,
-    /// Where the session belongs, as JSON text with numbers untouched.
+    /// The session's scope, as JSON text with numbers unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Box<RawValue>>,
     /// Other keys of this session.
@@ -67,24 +66,24 @@ impl<'de> Deserialize<'de> for SessionMeta {
 }
 
 impl SessionMeta {
-    /// When the session was first written, if it ever was and the time reads.
+    /// The time when the session was first written; `None` if never, or if it cannot be parsed.
     #[must_use]
     pub fn created(&self) -> Option<OffsetDateTime> {
         clock::parse(&self.created_at)
     }
 
-    /// When it last changed, if it ever did and the time reads.
+    /// The time when it last changed; `None` if never, or if it cannot be parsed.
     #[must_use]
     pub fn updated(&self) -> Option<OffsetDateTime> {
         clock::parse(&self.updated_at)
     }
 
-    /// When it last changed, nanoseconds since 1970; long ago if it says nothing that reads.
+    /// The time when it last changed, in nanoseconds since 1970; long ago if it cannot be parsed.
     pub(crate) fn updated_nanos(&self) -> i64 {
         clock::parse_nanos(&self.updated_at).unwrap_or(i64::MIN)
     }
 
-    /// A session of which nothing is known but its key.
+    /// The metadata of a session of which only the key is known.
     #[must_use]
     pub fn empty(key: impl Into<String>) -> Self {
         Self {
@@ -101,16 +100,15 @@ impl SessionMeta {
     }
 }
 
-/// What stands before the count.
+/// The text before the count.
 const COUNT: &[u8] = b"\n  \"count\": ";
 
-/// Bytes that the count takes, blanks after its digits included: with room to grow it is
-/// written over in place, else every tenth, hundredth and thousandth line would replace the
-/// file.
+/// The bytes of the count, including blanks after its digits, which leave room to overwrite it in
+/// place. Otherwise every tenth, hundredth and thousandth line would replace the file.
 const COUNT_WIDTH: usize = 8;
 
-/// The sidecar's bytes, as Go's `json.MarshalIndent` writes them but for blanks after the
-/// count; on one line if it is the line breaks that would make it large.
+/// The sidecar's bytes, as Go's `json.MarshalIndent` writes them, plus blanks after the count. On
+/// one line if indenting would make it large.
 pub(crate) fn encode(meta: &SessionMeta) -> Vec<u8> {
     let mut bytes = lay_out(&fields(meta));
     if let Some(before) = memmem::find(&bytes, COUNT) {
@@ -124,20 +122,19 @@ fn blanks(meta: &SessionMeta) -> usize {
     COUNT_WIDTH.saturating_sub(meta.count.to_string().len())
 }
 
-/// Whether a sidecar has the bytes that [`encode`] gives it, or that Go does.
+/// True if a sidecar has the bytes that [`encode`] writes, or that Go writes.
 pub(crate) fn is_laid_out(bytes: &[u8], meta: &SessionMeta) -> bool {
     bytes == encode(meta) || bytes == lay_out(&fields(meta))
 }
 
-/// Whether a sidecar has the bytes that [`encode`] gives it, and no other program does.
+/// True if a sidecar has the bytes that only [`encode`] writes, and no other program.
 pub(crate) fn is_own(bytes: &[u8], meta: &SessionMeta) -> bool {
     bytes == encode(meta) && bytes != lay_out(&fields(meta))
 }
 
-/// Whether whoever reads a sidecar that is written over meets one, in whatever order the
-/// bytes arrive. Digits of the count, and of the last change without its date and hour,
-/// may come from both, and the count may have one digit more or less; nothing else may
-/// differ.
+/// True if every reader of a sidecar that is being overwritten sees a valid one, in whatever order
+/// the bytes arrive. Digits of the count, and of the time of last change without its date and hour,
+/// may come from both, and the count may have one digit more or less; nothing else may differ.
 fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
     let field = |name: &[u8], from, end| {
         let begin = memmem::find(new, name)? + name.len() + from;
@@ -150,7 +147,7 @@ fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
     let mut both = old.iter().zip(new).enumerate();
     let fits = both.all(|(at, (old, new))| {
         let digits = old.is_ascii_digit() && new.is_ascii_digit();
-        // Of two blanks between digits one could stay, and a number has no blank in it.
+        // If two blanks stood between digits, one could stay, and a number contains no blank.
         let grown = old.is_ascii_digit() && *new == b' ' || *old == b' ' && new.is_ascii_digit();
         longer += u32::from(grown);
         let is_free = count.contains(&at) && (digits || grown && longer == 1)
@@ -162,9 +159,9 @@ fn any_mixture_decodes(old: &[u8], new: &[u8]) -> bool {
     old.len() == new.len() && fits && !(longer > 0 && (is_zero(old) || is_zero(new)))
 }
 
-/// What is to be written over `old` in turn before `new` is, so that whoever reads meanwhile
-/// meets a sidecar: mostly nothing, but a count that has several digits more gets them one
-/// by one. `None` if `old` is not to be written over.
+/// The texts to write over `old`, one after the other, before `new`, so that every reader sees a
+/// valid sidecar. Mostly none, but a count that grows by several digits gets them one by one.
+/// `None` if `old` must not be overwritten.
 pub(crate) fn on_the_way(old: &[u8], new: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     loop {
@@ -180,7 +177,7 @@ pub(crate) fn on_the_way(old: &[u8], new: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// `old` with one digit more of the count of `new`, which has two more or above.
+/// `old` with one more digit of the count of `new`, which has at least two more.
 fn with_a_digit_more(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     let at = memmem::find(new, COUNT)? + COUNT.len();
     let digits = |bytes: &[u8]| {
@@ -195,20 +192,20 @@ fn with_a_digit_more(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
     grows.then(|| [&old[..at], &new[at..end], &old[end..]].concat())
 }
 
-/// Whether `count` is written [on the way](on_the_way) from `old` to `new`.
+/// True if `count` is written [on the way](on_the_way) from `old` to `new`.
 pub(crate) fn is_on_the_way(old: i64, count: i64, new: i64) -> bool {
     let [old, count, new] = [old, count, new].map(|count| count.to_string());
     old.len() < count.len() && count.len() < new.len() && new.starts_with(&count)
 }
 
-/// How long [`encode`] makes it.
+/// The length of the result of [`encode`].
 pub(crate) fn encoded_len(meta: &SessionMeta) -> usize {
     let fields = fields(meta);
     let blanks = if is_spread(&fields) { 0 } else { blanks(meta) };
     laid_out_len(&fields) + blanks
 }
 
-/// The same without a line break, to stand in a line.
+/// The same without line breaks, to be part of a line.
 pub(crate) fn encode_flat(meta: &SessionMeta) -> Vec<u8> {
     flatten(&fields(meta))
 }
@@ -238,14 +235,14 @@ fn fields(meta: &SessionMeta) -> Vec<u8> {
     flat
 }
 
-/// Reads a sidecar as Go's `json.Unmarshal` does: names in any case, `null`
-/// for a missing value, unknown fields kept, white space around it allowed.
-/// But nothing is nested too deep: refused for its scope, a sidecar would take
-/// `skip` with it, and truncated messages would show again.
+/// Reads a sidecar as Go's `json.Unmarshal` does: names in any case, `null` for a missing value,
+/// unknown fields kept, white space around it allowed. But any depth of nesting is accepted: if a
+/// sidecar were refused for its scope, `skip` would be lost with it, and truncated messages would
+/// show again.
 ///
 /// # Errors
 ///
-/// What is wrong with it, if Go refuses it.
+/// The problem, if Go refuses the sidecar.
 pub(crate) fn decode(bytes: &[u8]) -> Result<SessionMeta, String> {
     let text = to_text(bytes);
     read(&text).map_err(|fault| fault.reason().to_owned())
@@ -302,7 +299,7 @@ fn time(scanner: &mut Scanner<'_>, into: &mut String) -> Scan<()> {
     Ok(())
 }
 
-/// A `null` is a value here: Go keeps the text of whatever stands there.
+/// A `null` is a value here: Go keeps whatever text stands there.
 fn scope(scanner: &mut Scanner<'_>, into: &mut Option<Box<RawValue>>) -> Scan<()> {
     let raw = RawValue::from_string(tidy(scanner.value()?));
     *into = Some(raw.map_err(|_| Fault::Shape("scope cannot be kept"))?);

@@ -1,5 +1,5 @@
-//! What a sidecar says that no message does and PicoClaw does not know: a title, labels, a
-//! pin, and fields of other programs.
+//! Sidecar fields that are in no message and that PicoClaw does not know: a title, labels, a pin,
+//! and fields of other programs.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,8 +17,8 @@ const TITLE: &str = "title";
 const LABELS: &str = "labels";
 const PINNED: &str = "pinned";
 
-/// The title, labels and pin of a session, and the fields of its sidecar that this crate does
-/// not know. They stand at the end of the sidecar, if there are any.
+/// The title, labels and pin of a session, and the unknown fields of its sidecar. They stand at the
+/// end of the sidecar, if there are any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionTags {
@@ -39,31 +39,31 @@ pub struct TagChange {
     pub(crate) pinned: Option<bool>,
     /// The title of a session that has none.
     first_title: Option<String>,
-    /// The fields that this crate does not know, in the place of all there are.
+    /// The unknown fields, replacing all existing ones.
     unknown: Option<Vec<RawField>>,
 }
 
 impl SessionTags {
-    /// The value, as JSON text, of a field of the sidecar that this crate does not know.
+    /// The value, as JSON text, of an unknown field of the sidecar.
     #[must_use]
     pub fn unknown_field(&self, name: &str) -> Option<&str> {
         let field = self.unknown.iter().find(|field| &*field.name == name)?;
         Some(&field.value)
     }
 
-    /// Gives a field that this crate does not know a value, as JSON text, or takes it away.
+    /// Sets an unknown field to a value, as JSON text, or removes it.
     pub(super) fn set_unknown(&mut self, name: &str, value: Option<&str>) {
         self.unknown.retain(|field| &*field.name != name);
         self.unknown
             .extend(value.map(|value| RawField::new(name, value)));
     }
 
-    /// Whether there are no tags.
+    /// True if there are no tags.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Bytes that they take in memory, about.
+    /// The approximate bytes that they take in memory.
     pub(crate) fn size(&self) -> usize {
         let unknown = self.unknown.iter();
         let unknown = unknown.map(|field| field.name.len() + field.value.len());
@@ -72,7 +72,7 @@ impl SessionTags {
             + unknown.sum::<usize>()
     }
 
-    /// Without the fields that this crate does not know.
+    /// The tags without unknown fields.
     pub(crate) fn without_unknown(&self) -> Self {
         Self {
             title: self.title.clone(),
@@ -82,8 +82,7 @@ impl SessionTags {
         }
     }
 
-    /// Those that a fork begins with: a title and labels, as the summary; a pin means one
-    /// session.
+    /// The tags of a fork: title and labels, like the summary. The pin belongs to one session only.
     pub(crate) fn of_a_fork(&self) -> Self {
         Self {
             title: self.title.clone(),
@@ -92,7 +91,7 @@ impl SessionTags {
         }
     }
 
-    /// Whether two have the same unknown fields.
+    /// True if two have the same unknown fields.
     pub(super) fn is_same_unknown(&self, other: &Self) -> bool {
         self.unknown == other.unknown
     }
@@ -102,7 +101,7 @@ impl SessionTags {
         self.unknown.clone_from(&from.unknown);
     }
 
-    /// Takes over what an older session had and this one does not.
+    /// Takes over tags of an older session that this one lacks.
     pub(crate) fn follow(&mut self, older: &Self) {
         if self.title.is_empty() {
             self.title.clone_from(&older.title);
@@ -117,8 +116,8 @@ impl SessionTags {
         }
     }
 
-    /// Takes in a field that is none of PicoClaw's, whatever its value: a sidecar refused for
-    /// it would take `skip` with it. A title that is no text is another program's.
+    /// Takes in a field that is not PicoClaw's, whatever its value: if a sidecar were refused for
+    /// it, `skip` would be lost with it. A title that is not a text belongs to another program.
     pub(super) fn read(&mut self, name: &str, scanner: &mut Scanner<'_>) -> Scan<()> {
         let raw = scanner.value()?;
         let known = match name {
@@ -133,12 +132,12 @@ impl SessionTags {
         Ok(())
     }
 
-    /// Reads fields as a sidecar has them; no tags if they are none.
+    /// Reads the fields of a sidecar; no tags if they cannot be read.
     pub(crate) fn decode(fields: &str) -> Self {
         super::decode_sidecar(fields.as_bytes()).map_or_else(|_| Self::default(), |meta| meta.tags)
     }
 
-    /// The fields as a JSON object, each value as it is.
+    /// The fields as a JSON object, each value unchanged.
     pub(crate) fn encode(&self) -> String {
         let mut text = vec![b'{'];
         self.each(|name, write| {
@@ -169,7 +168,7 @@ impl SessionTags {
         self.unknown = joined;
     }
 
-    /// Calls `field` for each field, with its name and what writes its value.
+    /// Calls `field` for each field, with its name and a function that writes its value.
     pub(super) fn each(&self, mut field: impl FnMut(&str, &dyn Fn(&mut Vec<u8>))) {
         if !self.title.is_empty() {
             field(TITLE, &|out| write_string(&self.title, out));
@@ -191,7 +190,7 @@ impl SessionTags {
         }
     }
 
-    /// Whether it has a field of its own of this name: two would be read as the later.
+    /// True if it has a known field of this name: if there were two, the later would be read.
     fn says(&self, name: &str) -> bool {
         match name {
             TITLE => !self.title.is_empty(),
@@ -202,7 +201,8 @@ impl SessionTags {
     }
 }
 
-/// As the fields of an object. Those that `serde_json` could not read back are left out.
+/// Serialises as the fields of an object. Fields that `serde_json` could not read back are left
+/// out.
 impl Serialize for SessionTags {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = Vec::new();
@@ -223,7 +223,7 @@ impl Serialize for SessionTags {
 }
 
 impl TagChange {
-    /// Of a title, labels and a pin, as [`UpdateParts`](crate::UpdateParts) has them.
+    /// A change of title, labels and pin, as in [`UpdateParts`](crate::UpdateParts).
     #[must_use]
     pub fn new(title: Option<String>, labels: Option<Vec<String>>, pinned: Option<bool>) -> Self {
         Self {
@@ -234,7 +234,7 @@ impl TagChange {
         }
     }
 
-    /// Gives a session a title, without white space around it, if it has none. An empty one
+    /// Gives a session a title, without white space around it, if it has none. An empty title
     /// changes nothing.
     #[must_use]
     pub fn first_title(title: &str) -> Self {
@@ -245,7 +245,7 @@ impl TagChange {
         }
     }
 
-    /// Puts tags in the place of all there are, unknown fields included.
+    /// Replaces all tags, including unknown fields.
     #[must_use]
     pub fn whole(tags: SessionTags) -> Self {
         Self {
@@ -257,7 +257,7 @@ impl TagChange {
         }
     }
 
-    /// Labels without white space around them; each stands once, and none is empty.
+    /// The labels without white space around them; without repetitions and empty ones.
     pub(crate) fn labels(labels: impl IntoIterator<Item = String>) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for label in labels {
@@ -269,7 +269,7 @@ impl TagChange {
         all
     }
 
-    /// Whether it changes nothing.
+    /// True if it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.title.is_none()
@@ -279,7 +279,7 @@ impl TagChange {
             && self.unknown.is_none()
     }
 
-    /// Bytes that it holds.
+    /// The bytes that it holds.
     #[must_use]
     pub fn size(&self) -> usize {
         let labels = self.labels.iter().flatten().map(String::len);
@@ -306,7 +306,7 @@ impl TagChange {
             labels.is_some().then_some(LABELS),
             pinned.is_some().then_some(PINNED),
         ];
-        // What another program meant by the name is replaced.
+        // Another program's field of that name is replaced.
         tags.unknown
             .retain(|field| is_whole || !names.contains(&Some(&*field.name)));
         tags.title = title.unwrap_or_else(|| std::mem::take(&mut tags.title));

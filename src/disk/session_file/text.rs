@@ -39,8 +39,8 @@ impl<'a> Text<'a> {
     }
 }
 
-/// How many bytes at the start are neither quote, backslash nor control
-/// character. Eight at a time: long contents are the bulk of every file.
+/// The number of bytes at the start that are neither quote, backslash nor control character. Eight
+/// at a time: long contents are the bulk of every file.
 pub(super) fn plain_prefix(bytes: &[u8]) -> usize {
     let (words, tail) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -93,9 +93,9 @@ fn unescape(body: &str) -> String {
     out
 }
 
-/// Arguments of a tool call as people read them: characters in place of their numbers, which
-/// many programs write for all that is not ASCII. Others' escapes, and what no text can hold,
-/// stay.
+/// Arguments of a tool call in a form that people can read: escaped characters are decoded, since
+/// many programs escape everything that is not ASCII. Other escapes, and those that no text can
+/// hold, stay.
 pub(crate) fn legible(json: &str) -> Cow<'_, str> {
     if !json.contains("\\u") {
         return Cow::Borrowed(json);
@@ -123,7 +123,7 @@ pub(crate) fn legible(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The character an escape stands for, and how many bytes it takes.
+/// The character that an escape stands for, and the number of bytes of the escape.
 pub(super) fn escaped_char(escape: &str) -> (char, usize) {
     let simple = match escape.as_bytes().get(1) {
         Some(b'b') => '\u{8}',
@@ -161,13 +161,13 @@ fn code_unit(escape: &str) -> Option<u32> {
     u32::from_str_radix(digits, 16).ok()
 }
 
-/// `raw` without a byte order mark in front. Editors put one at the start of a file, and
-/// joined files have it in the middle.
+/// `raw` without a byte order mark in front. Editors put one at the start of a file, and joined
+/// files have it in the middle.
 pub(crate) fn without_mark(raw: &[u8]) -> &[u8] {
     raw.strip_prefix("\u{feff}".as_bytes()).unwrap_or(raw)
 }
 
-/// `raw` as text without its byte order mark, every byte that is not UTF-8 replaced by one
+/// `raw` as text without its byte order mark; every byte of invalid UTF-8 is replaced by one
 /// U+FFFD, as Go counts them.
 pub(super) fn to_text(raw: &[u8]) -> Cow<'_, str> {
     let raw = without_mark(raw);
@@ -186,8 +186,8 @@ fn replace_invalid(raw: &[u8]) -> String {
     out
 }
 
-/// Whether Go takes `name` for the field `field`: equal but for case, where
-/// U+017F is an s and U+212A a k.
+/// True if Go takes `name` for the field `field`: equal except for case, where U+017F is an s and
+/// U+212A a k.
 pub(super) fn same_name(name: &str, field: &str) -> bool {
     name == field || {
         let folded = name.chars().map(|character| match character {

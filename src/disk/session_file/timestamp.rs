@@ -4,11 +4,10 @@ use std::borrow::Cow;
 
 /// The canonical text of a time, or `None` if Go would not read it.
 ///
-/// Go reads more than RFC 3339: one-digit hours, comma fractions, offsets up
-/// to `24:60`. It writes at most nine digits of a fraction, no trailing zeros,
-/// and `Z` for a zero offset. An offset of 24 hours or more it can read but
-/// not write; such a text is kept as it is, because a record that can be read
-/// must stay writable.
+/// Go reads more than RFC 3339: one-digit hours, comma fractions, offsets up to `24:60`. It writes
+/// at most nine digits of a fraction, no trailing zeros, and `Z` for a zero offset. It can read but
+/// not write an offset of 24 hours or more; such a text is kept unchanged, because a record that
+/// can be read must stay writable.
 pub(crate) fn canonical(text: &str) -> Option<Cow<'_, str>> {
     let time = Parsed::read(text)?;
     if time.tidy || time.offset.minutes >= 24 * 60 {
@@ -25,7 +24,7 @@ pub(crate) fn canonical(text: &str) -> Option<Cow<'_, str>> {
     )))
 }
 
-/// A valid time, in the pieces that its canonical text is made of.
+/// A valid time, split into the pieces of its canonical text.
 struct Parsed<'a> {
     hour: u32,
     /// `:MM:SS`.
@@ -95,8 +94,8 @@ fn days_in(month: u32, year: u32) -> u32 {
     }
 }
 
-/// The digits of a fraction as far as they count, whether they stand there
-/// like that, and what follows. A lone point is no fraction.
+/// The significant digits of a fraction, whether the text has exactly these, and the rest. A lone
+/// point is not a fraction.
 fn fraction(text: &str) -> (&str, bool, &str) {
     let Some(digits) = text.strip_prefix(['.', ',']) else {
         return ("", true, text);
@@ -110,7 +109,7 @@ fn fraction(text: &str) -> (&str, bool, &str) {
     (counted, tidy, &digits[length..])
 }
 
-/// The offset that the rest of the text is, and whether it is canonical.
+/// Parses the rest of the text as an offset; the second value is true if it is canonical.
 fn offset(text: &str) -> Option<(Offset, bool)> {
     if text == "Z" {
         let utc = Offset {

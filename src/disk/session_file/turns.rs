@@ -1,20 +1,21 @@
-//! Where a conversation may be cut: no tool's result without the call that asked for it.
+//! The places where a conversation may be cut: no tool result may lose its call.
 
 use std::collections::BTreeMap;
 
 use super::Message;
 
-/// Walks back through messages and finds where turns begin: at a message of a user with no
-/// result after it that answers a call before it.
+/// Walks back through messages and finds where turns begin: at a message of a user such that no
+/// result after it answers a call before it.
 ///
-/// A result is known to have no call only when the first message was met. So each message of a
-/// user counts until an older call is met that a newer result answers. A result without a call
+/// Only when the first message is reached is it known that a result has no call. So each message of
+/// a user counts until an older call is met that a newer result answers. A result without a call
 /// belongs to no turn and ends none.
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
-    /// Where turns may begin, the newest first.
+    /// Possible begins of turns, newest first.
     begins: Vec<T>,
-    /// The results without a call so far, by its id, each with how many of `begins` are newer.
+    /// The results without a call so far, by call id, each with the number of `begins` that are
+    /// newer.
     open: BTreeMap<String, usize>,
 }
 
@@ -28,8 +29,8 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Takes in the message before those taken in. `begin` is what stands for a turn that begins
-    /// with it, if one may.
+    /// Takes in the message before those taken in. `begin` is the value for a turn that begins with
+    /// it; `None` if no turn may begin there.
     pub(crate) fn take_back(&mut self, message: &Message, begin: Option<T>) {
         if let Some(id) = answered_call(message) {
             let newer = self.begins.len();
@@ -41,7 +42,7 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Takes in the calls of an older message in which no turn is to begin.
+    /// Takes in the calls of an older message in which no turn may begin.
     pub(crate) fn take_calls(&mut self, message: &Message) {
         for call in message.tool_calls() {
             if let Some(newer) = self.open.remove(&call.id) {

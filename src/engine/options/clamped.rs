@@ -1,19 +1,19 @@
-//! What was set, and what came of it.
+//! Options set out of bounds, and the getters.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{Durability, StoreOptions};
 
-/// An option that was set to more or less than it takes, and so to its bound.
+/// An option that was set outside its bounds, and so took the bound.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Clamped {
-    /// The method that set it.
+    /// The method that sets it.
     pub option: &'static str,
-    /// What it was given, for people to read.
+    /// The value given, for people to read.
     pub given: String,
-    /// The bound that it took instead.
+    /// The bound that was used instead.
     pub taken: String,
 }
 
@@ -28,10 +28,10 @@ impl fmt::Display for Clamped {
     }
 }
 
-/// Reading what was set.
+/// Reading the options.
 impl StoreOptions {
-    /// The options that were set out of their bounds, by the last call of each. Opening
-    /// logs them as warnings.
+    /// The options that were set outside their bounds, by the last call of each. Opening logs them
+    /// as warnings.
     ///
     /// ```
     /// use sessionlog::StoreOptions;
@@ -144,7 +144,7 @@ impl StoreOptions {
         self.open_timeout
     }
 
-    /// `given` within its bounds; if it was not, noted.
+    /// Returns `given` within its bounds, and notes it if it was outside.
     pub(super) fn clamp<T: Ord + Copy + fmt::Debug>(
         &mut self,
         option: &'static str,

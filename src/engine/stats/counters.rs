@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind};
 use crate::ground::clock::{Clock, SystemClock};
 use crate::ground::meter::{Count, Level, Measure, Meters};
 
-/// The numbers of [`StoreStats`]. Not part of any protocol: of two that change
-/// together one may be read before it does.
+/// The numbers of [`StoreStats`]. They synchronise nothing: numbers that change together are not
+/// read in one step.
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) commands: Count,
@@ -40,11 +40,11 @@ pub(crate) struct Counters {
     pub(crate) flush: Measure,
     pub(crate) compaction: Measure,
     pub(crate) journal: Arc<counters::Counters>,
-    /// What is looked at from time to time.
+    /// Numbers that are sampled from time to time.
     pub(crate) sampled: Sampled,
 }
 
-/// What is looked at from time to time, for whom it is exported to.
+/// Numbers that are sampled from time to time for export.
 #[derive(Debug)]
 pub(crate) struct Sampled {
     pub(crate) sessions: Level,
@@ -91,14 +91,14 @@ impl Counters {
         }
     }
 
-    /// Counts what is settled together: messages, and commands.
+    /// Counts messages and commands that settle together.
     pub(crate) fn add(&self, (messages, bytes): (u64, u64), commands: u64) {
         self.messages.add(messages);
         self.message_bytes.add(bytes);
         self.commands.add(commands);
     }
 
-    /// Counts a command that was not carried out; why, if the store could not.
+    /// Counts a command that was not carried out; returns the reason if the store was unable to.
     pub(crate) fn refused(&self, error: &Error) -> Option<&'static str> {
         let (count, why) = match error.kind() {
             ErrorKind::StorageFull => (&self.refused_full, "no space is left"),
@@ -119,7 +119,7 @@ impl Counters {
         Some(why)
     }
 
-    /// The store is closed: it holds nothing any more.
+    /// Clears the levels: a closed store holds nothing.
     pub(crate) fn closed(&self) {
         let Sampled {
             sessions,
@@ -137,7 +137,7 @@ impl Counters {
         }
     }
 
-    /// All of them, beside what the catalog knows.
+    /// Reads all numbers; `sessions` comes from the catalog.
     pub(crate) fn read(&self, sessions: usize) -> StoreStats {
         let journal = &self.journal;
         StoreStats {

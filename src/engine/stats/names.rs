@@ -1,4 +1,4 @@
-//! What the numbers of a store are called where they are exported.
+//! The exported names of a store's numbers.
 
 use crate::ground::meter::{Metric, Unit};
 

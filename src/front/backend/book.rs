@@ -1,4 +1,4 @@
-//! Sessions in memory: what the stores without an engine keep.
+//! Sessions in memory, shared by the stores without an engine.
 
 mod updates;
 
@@ -17,23 +17,23 @@ use crate::error::{Error, Oversized, Result, check_size};
 use crate::ground::clock::{self, Clock, SystemClock, ZERO_TIME};
 use crate::{Merged, Message, StoreOptions};
 
-/// How much a book holds.
+/// The limits of a book.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) sessions: usize,
     /// Messages per session.
     pub(crate) messages: usize,
-    /// Encoded messages, summaries, scopes and aliases, over all sessions. No
-    /// session alone is over it.
+    /// Bytes of encoded messages, summaries, scopes and aliases, over all sessions. No session
+    /// alone is over it.
     pub(crate) bytes: usize,
-    /// One encoded message, or summary, or scope and aliases.
+    /// Bytes of one encoded message, one summary, or one scope with its aliases.
     pub(crate) line: usize,
-    /// Whether a key may look like a path that leads out of a directory.
+    /// True if a key may look like a path that leads out of a directory.
     pub(crate) paths: bool,
 }
 
 impl Limits {
-    /// As much as memory holds, for what is on disk as well.
+    /// No limits but that of a line, for sessions that are on disk as well.
     pub(crate) fn none() -> Self {
         Self {
             sessions: usize::MAX,
@@ -44,8 +44,7 @@ impl Limits {
         }
     }
 
-    /// The largest part that a session may get which has so many bytes that no
-    /// part can push out.
+    /// The largest part that a session may get if it has `bytes` that no other part can push out.
     fn beside(&self, bytes: usize) -> usize {
         self.line.min(self.bytes.saturating_sub(bytes))
     }
@@ -54,9 +53,9 @@ impl Limits {
 /// All sessions.
 pub(crate) struct Book {
     pages: BTreeMap<String, Page>,
-    /// Who claims an alias, by the name its file would have.
+    /// The sessions that claim an alias, by the name their file would have.
     aliases: HashMap<String, BTreeSet<(String, String)>>,
-    /// The sessions by when they were last written to.
+    /// The sessions in the order in which they were last written to.
     turns: BTreeMap<u64, String>,
     turn: u64,
     bytes: usize,
@@ -64,7 +63,7 @@ pub(crate) struct Book {
     clock: SystemClock,
 }
 
-/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+/// Shows nothing of the sessions: the output ends up in logs, and reading them would take time.
 impl std::fmt::Debug for Book {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Book")
@@ -79,7 +78,7 @@ impl Book {
             pages: BTreeMap::new(),
             aliases: HashMap::new(),
             turns: BTreeMap::new(),
-            // A version of another book must be none of this one's.
+            // Versions of another book must not match versions of this one.
             turn: RandomState::new().build_hasher().finish() >> 8,
             bytes: 0,
             limits,
@@ -104,21 +103,21 @@ impl Book {
         !self.pages.values().any(|page| page.unsaved)
     }
 
-    /// What is written down of a session is not to be relied on.
+    /// Marks a session's saved file as out of date.
     pub(crate) fn unsave(&mut self, key: &str) {
         if let Some(page) = self.pages.get_mut(key) {
             page.unsaved = true;
         }
     }
 
-    /// What was written down of a session is as its `turn`, if it still is.
+    /// Marks a session as saved, if it is still at the saved page's `turn`.
     pub(crate) fn saved(&mut self, key: &str, saved: &Page) {
         if let Some(page) = self.pages.get_mut(key) {
             page.unsaved &= page.turn != saved.turn;
         }
     }
 
-    /// Puts a session in as it was found.
+    /// Inserts a session as it was found.
     pub(crate) fn put(&mut self, key: String, page: Page) {
         self.remove(&key);
         self.claim(&key, &page.aliases);
@@ -134,8 +133,7 @@ impl Book {
     pub(crate) fn resolve(&self, key: &str) -> Option<String> {
         let padded = key;
         let key = key.trim();
-        // White space is part of a key that has it: its session would be out of
-        // reach otherwise.
+        // White space is part of a key that has it: its session would be out of reach otherwise.
         if padded != key && self.pages.contains_key(padded) {
             return Some(padded.to_owned());
         }
@@ -162,7 +160,7 @@ impl Book {
     }
 
     /// # Errors
-    /// `InvalidScope` if what was found is none.
+    /// `InvalidScope` if the stored text is not a scope.
     pub(crate) fn scope(&self, key: &str) -> Result<Option<SessionScope>> {
         let stored = self.pages.get(key).and_then(|page| page.scope.as_ref());
         stored
@@ -283,7 +281,7 @@ impl Book {
         page.fit(self.limits.bytes);
         self.remove(old);
         if is_made {
-            // It is the other session, and none other than that.
+            // It is the other session, and no further one.
             page.turned(turn);
             self.claim(new, &page.aliases);
             self.place(new.to_owned(), page);
@@ -338,8 +336,8 @@ impl Book {
         Ok(promoted)
     }
 
-    /// Refuses a scope that is another conversation's: two chats whose names lead
-    /// to one key would otherwise read each other.
+    /// Refuses a scope of another conversation: two chats with names that lead to one key would
+    /// otherwise read each other.
     fn admit(&self, key: &str, scope: Option<&RawValue>) -> Result<()> {
         match (self.pages.get(key), scope) {
             (Some(page), Some(new)) if !scope::may_follow(key, page.scope.as_deref(), new) => {
@@ -349,8 +347,8 @@ impl Book {
         }
     }
 
-    /// What a session that shows nothing takes over from its aliases. One that it
-    /// claims already had its turn: what was cleared since must not come back.
+    /// The page that a session without visible content takes over from its aliases. An alias that
+    /// it claims already is skipped: history that was cleared since must not come back.
     fn heritage(&self, key: &str, scope: Option<&RawValue>, aliases: &[String]) -> Option<Page> {
         let own = self.pages.get(key);
         if own.is_some_and(|page| !page.is_blank()) {
@@ -372,8 +370,8 @@ impl Book {
             .map(|(_, page)| page.clone())
     }
 
-    /// What is stored of the messages given to a session, beside its summary or a new one,
-    /// and so many bytes more.
+    /// The lines to store for the messages given to a session, beside its summary or a new one, and
+    /// `more` bytes.
     fn accept(
         &self,
         key: &str,
@@ -406,7 +404,7 @@ impl Book {
         Ok(accepted)
     }
 
-    /// Changes a session, made if need be, and keeps all of them within limits.
+    /// Changes a session, created if needed, and keeps the book within its limits.
     fn change(&mut self, key: String, change: impl FnOnce(&mut Page)) {
         let now = self.now();
         let made = || Page::made(&now);
@@ -434,7 +432,7 @@ impl Book {
         self.pages.insert(key, page);
     }
 
-    /// Gives up the sessions not written to for longest, but never the last.
+    /// Drops the sessions not written to for longest, but never the last.
     fn forget_oldest(&mut self) {
         while self.pages.len() > 1
             && (self.pages.len() > self.limits.sessions || self.bytes > self.limits.bytes)

@@ -1,5 +1,5 @@
-//! Sessions in memory that several callers share: the verbs that the stores
-//! without an engine have in common.
+//! Sessions in memory that several callers share: the verbs that the stores without an engine have
+//! in common.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ impl Desk {
         Self(Arc::new(Mutex::new(Some(Book::new(limits)))))
     }
 
-    /// Work on the sessions, now.
+    /// Runs `work` on the sessions now.
     pub(crate) fn now<T>(&self, work: impl FnOnce(&mut Book) -> Result<T>) -> Result<T> {
         self.0.lock().as_mut().map_or(Err(Error::Closed), work)
     }
 
-    /// Work on the sessions, done when its reply is asked for.
+    /// Runs `work` on the sessions when the reply is asked for.
     fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Book) -> Result<T> + Send + 'static,
@@ -36,7 +36,7 @@ impl Desk {
         Reply::lookup(move |_| Box::pin(async move { desk.now(work) }))
     }
 
-    /// Work on the session that a key means.
+    /// Runs `work` on the session that a key means.
     pub(crate) fn work_on<T: Send + 'static>(
         &self,
         key: &str,
@@ -54,7 +54,7 @@ impl Desk {
         self.0.lock().take();
     }
 
-    /// As [`shut`](Self::shut), unless something is not saved; whether it did.
+    /// As [`shut`](Self::shut), unless something is not saved; returns whether it did.
     pub(crate) fn shut_if_saved(&self) -> bool {
         let mut book = self.0.lock();
         let saved = book.as_ref().is_none_or(Book::is_saved);

@@ -1,4 +1,4 @@
-//! A store that is gone with the process.
+//! A store that lasts as long as the process.
 
 use super::book::Limits;
 use super::desk::Desk;
@@ -7,8 +7,8 @@ use super::verbs::verbs_of;
 use crate::compat::scope::SessionScope;
 use crate::{Merged, Message, Reply};
 
-/// How much an [`EphemeralStore`] holds. Every bound has a default; values
-/// outside their range are clamped.
+/// The bounds of an [`EphemeralStore`]. Every bound has a default; values outside their range are
+/// clamped.
 #[derive(Clone, Debug)]
 pub struct EphemeralOptions {
     limits: Limits,
@@ -34,29 +34,25 @@ impl EphemeralOptions {
         }
     }
 
-    /// Messages per session; the oldest go first. Default: 50, as in PicoClaw.
-    /// At least 1.
+    /// Messages per session; the oldest are dropped first. Default: 50, as in PicoClaw. At least 1.
     #[must_use]
     pub fn max_messages(mut self, messages: usize) -> Self {
         self.limits.messages = messages.max(1);
         self
     }
 
-    /// Sessions; the one not written to for longest goes first. Default: 1,024.
-    /// At least 1.
+    /// Sessions; the one not written to for longest is dropped first. Default: 1,024. At least 1.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.limits.sessions = sessions.max(1);
         self
     }
 
-    /// Bytes of all messages, encoded as lines, summaries, scopes, aliases and ids of
-    /// messages taken once.
-    /// The oldest messages of the session written to go first, if it is over
-    /// the bound alone, then the sessions not written to for longest. A message,
-    /// a summary, or a scope with aliases is refused as too large if it does
-    /// not fit beside what of its session is no message. Default: 64 MiB. At
-    /// least 1 KiB.
+    /// Bytes of all messages, encoded as lines, summaries, scopes, aliases and ids of messages
+    /// taken once. If the session written to is over the bound alone, its oldest messages are
+    /// dropped first; then the sessions not written to for longest. A message, a summary, or a
+    /// scope with aliases is refused as too large if it does not fit beside the parts of its
+    /// session that are no messages. Default: 64 MiB. At least 1 KiB.
     #[must_use]
     pub fn max_bytes(mut self, bytes: usize) -> Self {
         self.limits.bytes = bytes.max(1 << 10);
@@ -64,10 +60,9 @@ impl EphemeralOptions {
     }
 }
 
-/// A [`SessionStore`] in memory, for conversations that nobody needs again: the
-/// sub-turns of an agent, tests. Nothing is ever written;
-/// [`save`](SessionStore::save) does nothing. Bounded: see
-/// [`EphemeralOptions`]. What is over a bound is dropped without a word.
+/// A [`SessionStore`] in memory, for conversations that are not needed again: the sub-turns of an
+/// agent, tests. Nothing is ever written; [`save`](SessionStore::save) does nothing. Bounded: see
+/// [`EphemeralOptions`]. Data over a bound is dropped silently.
 ///
 /// ```
 /// use sessionlog::backend::{EphemeralOptions, EphemeralStore, SessionStore};

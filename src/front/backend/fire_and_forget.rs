@@ -1,4 +1,4 @@
-//! PicoClaw's contract: a store whose verbs do not fail.
+//! PicoClaw's contract: a store with verbs that do not fail.
 
 use std::sync::Arc;
 
@@ -13,19 +13,17 @@ use crate::{
 /// A store that logs its errors and goes on, as PicoClaw's session layer does.
 /// Made by [`fire_and_forget`].
 ///
-/// A write that failed counts as done, though nothing was written; a read that
-/// failed shows an empty session, though the session may not be. Only
-/// [`save`](SessionStore::save) and [`close`](SessionStore::close) say what went
-/// wrong, as they do in PicoClaw, and
-/// [`ensure_session_metadata`](SessionStore::ensure_session_metadata) returns
-/// [`Error::ScopeConflict`]: whoever went on would be inside another's
-/// conversation. Verbs that PicoClaw has not and whose answer says what came of them,
-/// [`update`](SessionStore::update), [`edit`](SessionStore::edit),
+/// A failed write counts as done, though nothing was written. A failed read shows an empty session,
+/// though the session may not be empty. Only [`save`](SessionStore::save) and
+/// [`close`](SessionStore::close) return their errors, as in PicoClaw. So does
+/// [`ensure_session_metadata`](SessionStore::ensure_session_metadata) for [`Error::ScopeConflict`]:
+/// a caller that went on would be inside another conversation. Verbs that PicoClaw does not have
+/// and whose answer is an outcome, [`update`](SessionStore::update), [`edit`](SessionStore::edit),
 /// [`remove`](SessionStore::remove), [`set_history_at`](SessionStore::set_history_at),
-/// [`append_once`](SessionStore::append_once) and [`window`](SessionStore::window), return
-/// their errors, too. Errors are logged at level `error`, with the verb and the key.
+/// [`append_once`](SessionStore::append_once) and [`window`](SessionStore::window), return their
+/// errors, too. Errors are logged at level `error`, with the verb and the key.
 ///
-/// For callers that cannot handle errors; everyone else loses by it.
+/// Only for callers that cannot handle errors; all others lose by it.
 #[derive(Clone, Debug)]
 pub struct FireAndForget {
     store: Arc<dyn SessionStore>,
@@ -77,7 +75,7 @@ impl FireAndForget {
 }
 
 fn log(verb: &str, key: &str, error: &Error) {
-    // A key that is refused for its length is not worth a log of that length.
+    // A key that is refused for its length is not logged at that length.
     let key = &key[..key.floor_char_boundary(256)];
     tracing::error!(verb, key, %error, "a session store failed; its caller goes on");
 }
@@ -210,7 +208,7 @@ impl SessionStore for FireAndForget {
         })
     }
 
-    /// Never nothing: a key that leads nowhere is its own session's, to be.
+    /// Never `None`: a key without a session means its own session, to be created.
     fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
         let reply = self.store.resolve_session_key(key);
         let given = key.to_owned();

@@ -12,9 +12,9 @@ use crate::{Merged, Message, MigrationReport, Reply, Store, StoreHandle};
 
 /// A [`Store`] as a [`SessionStore`].
 ///
-/// A write is kept, as the store's [`Durability`](crate::Durability) says, when
-/// its reply arrives. [`save`](SessionStore::save) compacts the session.
-/// Dropping it closes the store it was made of, as dropping a [`Store`] does.
+/// A write is kept, as the store's [`Durability`](crate::Durability) says, when its reply arrives.
+/// [`save`](SessionStore::save) compacts the session. Dropping this closes the store it was made
+/// from, as dropping a [`Store`] does.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct JsonlBackend {
     migration: MigrationReport,
 }
 
-/// Without keys and paths.
+/// Shows no keys and paths.
 impl std::fmt::Debug for JsonlBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let chats = &self.chats;
@@ -47,11 +47,11 @@ impl std::fmt::Debug for JsonlBackend {
     }
 }
 
-/// What is to be closed.
+/// The store to close.
 #[derive(Debug, Default)]
 enum Owned {
     Open(Store),
-    /// Nothing, or not any more.
+    /// No store, or one that is closed already.
     #[default]
     Nothing,
     /// A store that did not close in order.
@@ -83,7 +83,7 @@ impl JsonlBackend {
         }
     }
 
-    /// The sessions of `store`, and what it imported when it was opened.
+    /// The sessions of `store`, with the report of what it imported when it was opened.
     pub(super) fn migrated(store: Store, migration: MigrationReport) -> Self {
         Self {
             migration,
@@ -91,8 +91,8 @@ impl JsonlBackend {
         }
     }
 
-    /// The sessions behind a handle. Closing this leaves the store open, which
-    /// somebody else owns.
+    /// The sessions behind a handle. Closing this leaves the store open; it belongs to another
+    /// owner.
     #[must_use]
     pub fn over(chats: StoreHandle) -> Self {
         Self {
@@ -102,7 +102,7 @@ impl JsonlBackend {
         }
     }
 
-    /// The handle behind it, for what only the engine can do.
+    /// The handle behind it, for verbs that only the engine has.
     #[must_use]
     pub fn handle(&self) -> StoreHandle {
         self.chats.clone()

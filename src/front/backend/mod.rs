@@ -1,6 +1,5 @@
-//! Session stores behind one trait: the engine, memory, and PicoClaw's older
-//! files. A gateway holds an `Arc<dyn SessionStore>` and does not know which it
-//! has.
+//! Session stores behind one trait: the engine, memory, and PicoClaw's older files. A gateway holds
+//! an `Arc<dyn SessionStore>` and does not know which one it has.
 
 pub(crate) mod book;
 pub(crate) mod desk;

@@ -46,40 +46,35 @@ pub fn open_session_store(dir: impl AsRef<Path>) -> Result<Arc<dyn SessionStore>
     open_session_store_with(dir, StoreOptions::new())
 }
 
-/// Opens a directory of sessions: as a [`Store`], into which it first imports
-/// the files of PicoClaw's older manager; or if one of the two fails, as a
-/// [`LegacyJsonStore`] over those files, with the reason logged as an error.
-/// [`SessionStore::kind`] says which it is.
+/// Opens a directory of sessions. It is opened as a [`Store`], into which the files of PicoClaw's
+/// older manager are imported first. If one of the two fails, it is opened as a [`LegacyJsonStore`]
+/// over those files, and the reason is logged as an error. [`SessionStore::kind`] tells which it
+/// is.
 ///
-/// Everything is in one of the two, before, after, and if the process dies in
-/// between. Files are imported all or none: they keep their names until every
-/// session is in the [`Store`], and what it took in of them is taken out again
-/// before falling back. The next open begins anew. A file that does not decode,
-/// or holds what the [`Store`] does not accept, stays where it is and is no
-/// failure; it is logged as a warning, and
-/// [`SessionStore::migration_report`] tells of it: its chat begins anew.
+/// Everything is in one of the two, before, after, and if the process dies in between. Files are
+/// imported all or none: they keep their names until every session is in the [`Store`], and before
+/// falling back the imported sessions are taken out again. The next open begins anew. A file that
+/// does not decode, or holds something that the [`Store`] does not accept, stays where it is and is
+/// no failure. It is logged as a warning and listed in [`SessionStore::migration_report`]; its chat
+/// begins anew.
 ///
-/// It does not fall back, but returns the error,
-/// - if another process writes to the directory ([`Error::Locked`]): it has
-///   the sessions;
-/// - if the [`Store`] cannot be opened, and there is a journal, a session file
-///   or a sidecar: a session in it would be hidden, and what is added to it
-///   meanwhile would replace it at the next import;
-/// - if importing fails, and some session of the [`Store`] is not in an older
-///   file just so: it has something that the file has not, or the file is one
-///   that stays where it is;
-/// - if importing fails, and a session of the [`Store`] has backups, which the
-///   older files do not hold and would go with it: what the import replaced, or
-///   what was cleared or reverted before;
-/// - if what was imported could not be taken out again, or nothing keeps a
-///   second writer out.
+/// Instead of falling back, the error is returned
+/// - if another process writes to the directory ([`Error::Locked`]): it has the sessions;
+/// - if the [`Store`] cannot be opened, and there is a journal, a session file or a sidecar: a
+///   session in it would be hidden, and anything added to it meanwhile would replace it at the next
+///   import;
+/// - if importing fails, and some session of the [`Store`] is not in an older file in exactly that
+///   form: it has something that the file does not have, or the file is one that stays where it is;
+/// - if importing fails, and a session of the [`Store`] has backups, which the older files do not
+///   hold and which would be deleted with it: data replaced by the import, or cleared or reverted
+///   before;
+/// - if the imported sessions could not be taken out again, or nothing keeps a second writer out.
 ///
 /// Blocks for as long as opening and importing takes.
 ///
 /// # Errors
-/// Those of [`Store::open`], [`migrate_from_json`](crate::migrate_from_json) and
-/// [`LegacyJsonStore::open`]. Nothing acknowledged is lost, and the next open
-/// tries again.
+/// The errors of [`Store::open`], [`migrate_from_json`](crate::migrate_from_json) and
+/// [`LegacyJsonStore::open`]. Nothing acknowledged is lost, and the next open tries again.
 #[expect(
     clippy::needless_pass_by_value,
     reason = "a chain of option setters ends in a value"
@@ -106,8 +101,8 @@ pub(crate) fn open_on(
     let (reason, lock, storage) = match Store::open_on(storage.clone(), dir, options) {
         Err(error @ Error::Locked { .. }) => return Err(error),
         Err(error) => {
-            // The store gave its lock back, so another may have come and gone:
-            // only under this one does what is found stay so.
+            // The store gave its lock back, so another process may have used the directory since.
+            // What is found stays unchanged only under this lock.
             let home = Home::of(dir)
                 .of_any_owner(options.allow_other_owner)
                 .allow_missing_lock(options.allow_missing_lock);
@@ -135,16 +130,16 @@ pub(crate) fn open_on(
     Ok(Arc::new(LegacyJsonStore::under(storage, dir, lock)?))
 }
 
-/// Whether a session may be in the files of a store that cannot be opened. Which
-/// of them are copies of older files only the store could tell.
+/// True if the files of a store that cannot be opened may hold a session. Only the store could tell
+/// which of them are copies of older files.
 fn may_have_sessions(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     Ok(Home::of(dir).may_have_journal(storage) || !stems(storage, dir)?.is_empty())
 }
 
-/// Imports the older files; why not, if all sessions are in them after all.
+/// Imports the older files; returns the reason why not, if all sessions are still in them.
 ///
 /// # Errors
-/// Where that failed and the store must not be given up for them.
+/// If the import failed and the store must not be given up for the older files.
 fn import(
     store: &Store,
     storage: &dyn Storage,
@@ -175,8 +170,7 @@ fn import(
     Ok(Err(error))
 }
 
-/// The sessions in the store that an import took in, or will replace by the very
-/// same.
+/// The store's sessions that an import took in, or will replace by identical ones.
 struct Copies<'a> {
     chats: &'a StoreHandle,
     storage: &'a dyn Storage,
@@ -184,7 +178,7 @@ struct Copies<'a> {
 }
 
 impl Copies<'_> {
-    /// Whether they are all that the store has, in its files too.
+    /// True if they are everything the store has, in its files too.
     fn are_all(&self) -> Result<bool> {
         let Some(keys) = self.keys()? else {
             return Ok(false);
@@ -210,8 +204,8 @@ impl Copies<'_> {
         Ok(Some(keys.into_iter().collect()))
     }
 
-    /// A session that has backups. They are deleted with it, and may be all that
-    /// is left of what an import replaced, this one or one that was cut short.
+    /// A session that has backups. They are deleted with it, and may be all that is left of data
+    /// replaced by an import, this one or one that was cut short.
     fn backed_up(&self) -> Result<Option<String>> {
         for key in self.chats.list_sessions().wait()? {
             if !self.chats.list_backups(&key).wait()?.is_empty() {
@@ -221,8 +215,8 @@ impl Copies<'_> {
         Ok(None)
     }
 
-    /// Removes them from the store; `false`, and nothing removed, if one is
-    /// none. Files that did not get their names back are not there to be copied.
+    /// Removes the copies from the store; returns `false`, with nothing removed, if a session is
+    /// not a copy. Files that did not get their names back count as missing.
     fn take_out(&self) -> Result<bool> {
         let Some(keys) = self.keys()? else {
             return Ok(false);
@@ -233,7 +227,7 @@ impl Copies<'_> {
         Ok(true)
     }
 
-    /// Whether a session file is that of one of these sessions.
+    /// True if a session file belongs to one of these sessions.
     fn is_of_any(&self, stem: &str, keys: &HashSet<String>) -> bool {
         let path = self.dir.join(session_file::sidecar_name(stem));
         let bytes = read_bytes(self.storage, &path).unwrap_or_default();
@@ -241,7 +235,7 @@ impl Copies<'_> {
         meta.is_ok_and(|meta| keys.contains(&meta.key))
     }
 
-    /// Whether the store has nothing of a session that its older file has not.
+    /// True if the store has nothing of a session that its older file does not have.
     fn is_copy(&self, key: &str, file: &str) -> Result<bool> {
         let Found::Session(older) = migrate::read(self.storage, self.dir, file)? else {
             return Ok(false);
@@ -261,7 +255,7 @@ fn same_scope(stored: &RawValue, older: Option<&RawValue>) -> bool {
     older.is_some_and(|older| read(stored).is_some() && read(stored) == read(older))
 }
 
-/// Times do not count: a message that has none in the file got one in the store.
+/// Times do not count: a message without a time in the file got one in the store.
 fn same_lines(stored: &[Message], older: &[Message]) -> bool {
     let line = |message: &Message| {
         let message = message.clone().with_created_at(ZERO_TIME);
@@ -273,8 +267,8 @@ fn same_lines(stored: &[Message], older: &[Message]) -> bool {
     stored.iter().map(line).eq(visible.map(line))
 }
 
-/// The names of session files and sidecars without their ends, more than once
-/// if a session has both. Older files that are named like sidecars are none.
+/// The names of session files and sidecars without their extensions, twice if a session has both.
+/// Older files that are named like sidecars are not included.
 fn stems(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
     let entries = match storage.read_dir(dir) {
         Ok(entries) => entries,

@@ -1,4 +1,4 @@
-//! One session in memory, and how many bytes of it count.
+//! One session in memory, and the count of its bytes.
 
 use std::collections::VecDeque;
 
@@ -19,26 +19,26 @@ pub(crate) struct Page {
     pub(crate) summary: String,
     created: String,
     pub(crate) updated: String,
-    /// As it was given or found, which may be no scope.
+    /// As given or found; it may not be a valid scope.
     pub(crate) scope: Option<Box<RawValue>>,
     pub(crate) aliases: Vec<String>,
     pub(crate) tags: SessionTags,
     /// Bytes of all lines.
     held: usize,
-    /// Names its history: a position of another is none of its lines. 0 until it is put
-    /// among the others.
+    /// The number of its history: a position of another history is none of its lines. 0 until it is
+    /// in the book.
     history: u64,
-    /// The number of the oldest line that is there.
+    /// The number of the oldest line that is still there.
     first: u64,
     /// The ids of messages that it took once, the newest last.
     taken: VecDeque<String>,
-    /// When it was last written to, as a number that grows.
+    /// The turn in which it was last written to; turns grow.
     pub(crate) turn: u64,
-    /// Whether it differs from what was last saved.
+    /// True if it differs from what was last saved.
     pub(crate) unsaved: bool,
 }
 
-/// A message, and its bytes, encoded.
+/// A message, and its size encoded, in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     message: Message,
@@ -78,7 +78,7 @@ impl Page {
         page
     }
 
-    /// The session as its file is to hold it.
+    /// The session as it is stored in its file.
     pub(crate) fn to_file(&self, key: &str) -> LegacySession {
         LegacySession {
             key: key.into(),
@@ -119,7 +119,7 @@ impl Page {
         self.history = 0;
     }
 
-    /// It is among the others, as of this turn.
+    /// Marks it as in the book, as of this turn.
     pub(crate) fn turned(&mut self, turn: u64) {
         self.turn = turn;
         if self.history == 0 {
@@ -127,12 +127,12 @@ impl Page {
         }
     }
 
-    /// Where its messages end.
+    /// The position where its messages end.
     pub(crate) fn end(&self) -> Position {
         Position::new(self.history, self.first + self.lines.len() as u64)
     }
 
-    /// The messages, the newest first, each with where it stands and its bytes.
+    /// The messages, newest first, each with its position and its bytes.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = (Position, usize, Message)> {
         let numbered = (self.first..).zip(&self.lines).collect::<Vec<_>>();
         let position = |number| Position::new(self.history, number);
@@ -140,7 +140,7 @@ impl Page {
         lines.map(move |(number, line)| (position(number), line.size, line.message.clone()))
     }
 
-    /// How many of the newest messages stay; `None` if the position is none of its history.
+    /// The number of newest messages that stay; `None` if the position is not in its history.
     pub(crate) fn staying(&self, keep: Keep) -> Option<usize> {
         match keep {
             Keep::Last(n) => Some(n),
@@ -166,7 +166,7 @@ impl Page {
         usize::try_from(nth).ok()
     }
 
-    /// Puts a line in the place of the one at a position, or none. Earlier positions become invalid.
+    /// Replaces the line at a position, or removes it for `None`. Earlier positions become invalid.
     pub(crate) fn amend(&mut self, position: Position, line: Option<Line>) {
         let Some(nth) = self.index(position).filter(|nth| *nth < self.lines.len()) else {
             return;
@@ -182,7 +182,7 @@ impl Page {
         self.history = 0;
     }
 
-    /// At least the newest `n`, and the rest of their turn.
+    /// The number of messages: at least the newest `n`, and the rest of their turn.
     fn in_turns(&self, n: usize) -> usize {
         if n == 0 {
             return 0;
@@ -192,12 +192,12 @@ impl Page {
         begin.map_or(self.lines.len(), |many| many as usize)
     }
 
-    /// Whether it took this id once.
+    /// True if it took this id once.
     pub(crate) fn has_taken(&self, id: &str) -> bool {
         self.taken.iter().any(|taken| taken == id)
     }
 
-    /// It took this id; it forgets the oldest if there are more, or if they have more bytes.
+    /// Records a taken id; forgets the oldest ids beyond `most`, or beyond `bytes` together.
     pub(crate) fn take_once(&mut self, id: String, most: usize, bytes: usize) {
         self.taken.push_back(id);
         while self.taken.len() > most || self.taken.len() > 1 && self.ids() > bytes {
@@ -210,7 +210,7 @@ impl Page {
         self.taken.iter().map(String::len).sum()
     }
 
-    /// What is shown of it in a list.
+    /// Its entry in a list.
     pub(crate) fn info(&self, key: &str) -> SessionInfo {
         let scope = self.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
@@ -238,7 +238,7 @@ impl Page {
         }
     }
 
-    /// Goes on from an `older` one.
+    /// Puts the history of an older session before its own.
     pub(crate) fn follow(&mut self, key: &str, (old, older): (&str, Self)) {
         let older_text = older.text(old);
         let mut text = self.text(key);
@@ -257,7 +257,7 @@ impl Page {
             self.updated = older.updated;
         }
         if self.lines.is_empty() {
-            // Its positions are the older one's, and stay valid.
+            // Its positions are those of the older one, and stay valid.
             (self.history, self.first) = (older.history, older.first);
         } else {
             self.history = 0;
@@ -269,7 +269,7 @@ impl Page {
         self.taken.extend(own);
     }
 
-    /// What is said of it besides its messages.
+    /// Its metadata.
     fn text(&self, key: &str) -> MetaText {
         MetaText {
             key: key.into(),
@@ -286,7 +286,7 @@ impl Page {
         self.held
     }
 
-    /// Takes over the messages of another, and its summary if it has one.
+    /// Takes over the messages of another session, and its summary if it has one.
     pub(crate) fn inherit(&mut self, from: Self) {
         (self.lines, self.held, self.history) = (from.lines, from.held, 0);
         if !from.summary.trim().is_empty() {
@@ -303,7 +303,7 @@ impl Page {
         identity(self.scope.as_deref(), &self.aliases)
     }
 
-    /// Whether it has just this scope and these aliases.
+    /// True if it has exactly this scope and these aliases.
     pub(crate) fn is_known_as(&self, scope: Option<&RawValue>, aliases: &[String]) -> bool {
         self.scope.as_deref().map(RawValue::get) == scope.map(RawValue::get)
             && self.aliases == aliases
@@ -313,15 +313,14 @@ impl Page {
         self.lines.is_empty() && self.summary.trim().is_empty()
     }
 
-    /// Keeps the newest messages, at most so many.
+    /// Keeps the newest messages, at most `newest`.
     pub(crate) fn keep(&mut self, newest: usize) {
         while self.lines.len() > newest {
             self.drop_oldest();
         }
     }
 
-    /// Gives up the oldest messages until it has no more bytes than these, or no
-    /// message is left.
+    /// Drops the oldest messages until the session has at most `bytes`, or no message is left.
     pub(crate) fn fit(&mut self, bytes: usize) {
         let rest = self.bytes() - self.held;
         while self.held > bytes.saturating_sub(rest) {

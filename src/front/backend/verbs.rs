@@ -1,7 +1,7 @@
-//! The verbs that a store leaves to what it is made of.
+//! The verbs that a store passes on to one of its fields.
 
-/// Writes down the verbs of a [`SessionStore`](super::SessionStore) that a field
-/// has under the same names.
+/// Implements the verbs of a [`SessionStore`](super::SessionStore) that a field has under the same
+/// names.
 macro_rules! verbs_of {
     ($field:ident) => {
         fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {

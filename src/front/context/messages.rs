@@ -2,13 +2,13 @@
 
 use crate::Message;
 
-/// What verbs that append take, such as [`append_once`](crate::StoreHandle::append_once) and
-/// [`Context::append_message`](crate::Context::append_message): one message, an array, a `Vec`
-/// or what is collected. Several are there all or not at all.
+/// The argument of verbs that append, such as [`append_once`](crate::StoreHandle::append_once) and
+/// [`Context::append_message`](crate::Context::append_message): one message, an array, a `Vec` or a
+/// collected iterator. Several messages are stored all or not at all.
 #[derive(Clone, Default)]
 pub struct Messages(pub(crate) Vec<Message>);
 
-/// How many there are, not what they say.
+/// Shows the number of messages, not their text.
 impl std::fmt::Debug for Messages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Messages").field(&self.0.len()).finish()

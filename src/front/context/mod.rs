@@ -1,5 +1,4 @@
-//! Conversations: what kimi-cli's `Context` does for one file, for a session of
-//! a store.
+//! Conversations: kimi-cli's `Context`, which it keeps in one file, for a session of a store.
 
 mod messages;
 mod session;
@@ -15,15 +14,15 @@ use crate::front::reply::Reply;
 use crate::ground::storage::{DiskStorage, Storage};
 use crate::{CheckpointId, Message, StoreHandle};
 
-/// A conversation: its messages, and what belongs to them: checkpoints to which
-/// it can be taken back, token usage, and a system prompt.
+/// A conversation: its messages, checkpoints that it can be reverted to, token usage, and a system
+/// prompt.
 ///
-/// [`StoreHandle::context`] gives that of a session. It holds no state of its
-/// own: everything is the session's, so that two contexts on one session, and
-/// contexts beside the handle's other verbs, always agree.
+/// [`StoreHandle::context`] gives the conversation of a session. It holds no state of its own:
+/// everything is in the session, so that two contexts on one session, and contexts beside the
+/// handle's other verbs, always agree.
 ///
-/// Cheap to clone. Its verbs return a lazy [`Reply`]; none blocks when called.
-/// Keys resolve, and errors are shared, as with every verb of a [`StoreHandle`].
+/// Cheap to clone. Its verbs return a lazy [`Reply`]; none blocks when called. Keys resolve, and
+/// errors are shared, as with every verb of a [`StoreHandle`].
 ///
 /// ```
 /// # use sessionlog::{Message, Store};
@@ -48,54 +47,52 @@ use crate::{CheckpointId, Message, StoreHandle};
 ///
 /// # On disk
 ///
-/// Prompts, checkpoints and token counts are lines of the session's file, as
-/// kimi-cli writes them: `{"role": "_checkpoint", "id": 0}`. They count as lines,
-/// are in no history, and no limit on messages counts them. PicoClaw would show
-/// them as empty messages: compact sessions that have them with this crate only.
+/// Prompts, checkpoints and token counts are lines of the session's file, as kimi-cli writes them:
+/// `{"role": "_checkpoint", "id": 0}`. They count as lines, but are in no history, and no limit on
+/// messages counts them. PicoClaw would show them as empty messages: compact sessions that have
+/// them with this crate only.
 ///
-/// Truncating and compacting a session leave prompt, token count and the number
-/// of the next checkpoint as they are, and take the checkpoints among the hidden
-/// lines: there is nothing to go back to. Replacing its history starts all of
-/// it anew.
+/// Truncating and compacting a session keep prompt, token count and the number of the next
+/// checkpoint. Checkpoints among the hidden lines are lost: they cannot be reverted to. Replacing
+/// the history starts all of it anew.
 ///
 /// # A file without a store
 ///
-/// [`Context::open`] gives the conversation of a single file of kimi-cli's, and
-/// says what is different there.
+/// [`Context::open`] gives the conversation of a single file of kimi-cli's, and documents the
+/// differences.
 #[derive(Clone, Debug)]
 pub struct Context {
     inner: Inner,
 }
 
-/// What a context is a context of.
+/// The session or file behind a context.
 #[derive(Clone, Debug)]
 enum Inner {
     Session(SessionContext),
     File(FileContext),
 }
 
-/// Where [`StoreHandle::fork_session`] ends the fork.
+/// The place where [`StoreHandle::fork_session`] ends the fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fork {
     /// At the end of the session.
     End,
-    /// Before this checkpoint: the fork is what [`Context::revert_to`] would
-    /// leave.
+    /// Before this checkpoint: the fork is what [`Context::revert_to`] would leave.
     Checkpoint(CheckpointId),
-    /// After so many messages of the session's history. If there are fewer, at the
-    /// end. After none, what stands before the first message stays: prompts, checkpoints.
-    /// A compaction does not change which messages these are.
+    /// After this many messages of the session's history; at the end if there are fewer. For 0, the
+    /// prompts and checkpoints before the first message stay. A compaction does not change which
+    /// messages these are.
     Message(u64),
 }
 
-/// How many characters of `message` count for the estimate of its tokens: those
-/// of its text, or its text parts.
+/// The number of characters of `message` that count for the estimate of its tokens: those of its
+/// text, or its text parts.
 pub(crate) fn characters(message: &Message) -> i64 {
     i64::try_from(message.text().chars().count()).unwrap_or(i64::MAX)
 }
 
-/// How many tokens so many characters of text may be.
+/// The estimated tokens of this many characters of text.
 pub(crate) fn tokens(characters: i64) -> i64 {
     characters / 4
 }
@@ -107,48 +104,42 @@ impl Context {
         }
     }
 
-    /// Opens the conversation of a single `context.jsonl`, and reads it. The file
-    /// need not exist: the first write makes it.
+    /// Opens the conversation of a single `context.jsonl`, and reads it. The file need not exist:
+    /// the first write makes it.
     ///
-    /// It is kimi-cli's file: this reads what kimi-cli reads, past the lines that
-    /// it skips and those that make it fail, and writes the bytes that it writes.
-    /// Every write is synced. `revert_to` and `clear` keep the file as it was
-    /// under the next free number (`context_1.jsonl`, …), and put the new one in
-    /// its place in one step. The last of several system prompts counts: one that
-    /// is not the first is written after the others.
+    /// The format is kimi-cli's. This reads what kimi-cli reads, and continues past lines that it
+    /// skips or that make it fail. It writes the same bytes as kimi-cli. Every write is synced.
+    /// `revert_to` and `clear` keep the old file under the next free number (`context_1.jsonl`, …),
+    /// and put the new one in its place in one step. If there are several system prompts, the last
+    /// one counts; a later one is written after the others.
     ///
-    /// # How it differs from a session's
+    /// # Differences from a session's conversation
     ///
-    /// * The conversation is kept in memory, as it was when opened and as this
-    ///   context changed it. [`restore`](Self::restore) reads the file again, for
-    ///   what other programs wrote; once the context was restored or written to
-    ///   and holds messages, it is refused with [`Error::AlreadyRestored`].
-    /// * Every write is durable. A batch of messages is one write, and power lost
-    ///   in the midst of it can leave the first of them; all other verbs leave
-    ///   the file as it was or as it will be. After a failed sync every write is
-    ///   refused with [`Error::Poisoned`] until the file is opened again.
-    /// * The first write takes the file's lock, which is kept until the last
-    ///   clone of the context is dropped. Another context, in this process or
-    ///   another, can read meanwhile, and gets [`Error::Locked`] when it writes.
-    ///   It goes on with the checkpoints of whoever wrote to the file since it was
-    ///   opened; their messages it knows once restored.
-    ///   kimi-cli itself knows no lock.
-    /// * A file in the directory of a store, whether the store is open or not, is
-    ///   read, and not written to: the store counts on what it wrote there. Every
-    ///   write is refused with [`Error::InStore`]; [`StoreHandle::context`] is the
-    ///   way to a session.
-    /// * A checkpoint that a store marked as lost, which [`export_kimi`](
-    ///   crate::export_kimi) may leave, numbers the next one and is not gone back
-    ///   to.
-    /// * A message that kimi-cli would not read back (of another role, with parts
-    ///   of a type it does not know) is refused with [`Error::InvalidMessage`]; but
-    ///   one with a tool call without arguments is written, and read back here, as
-    ///   kimi-cli writes it, which then does not show that message. Give such a
-    ///   call arguments, `{}`.
-    ///   Fields of a message that it does not know are written after those it
-    ///   does; of a part only what it knows is written.
-    /// * A revert keeps the lines that kimi-cli keeps, and those of records that
-    ///   another version may know; what does not decode is only in the backup.
+    /// * The conversation is kept in memory, as it was when opened and as this context changed it.
+    ///   [`restore`](Self::restore) reads the file again, to see what other programs wrote. Once
+    ///   the context was restored or written to and holds messages, a restore is refused with
+    ///   [`Error::AlreadyRestored`].
+    /// * Every write is durable. A batch of messages is one write; a power loss during it can leave
+    ///   only the first of them. All other verbs leave the file as it was or as it will be. After a
+    ///   failed sync every write is refused with [`Error::Poisoned`] until the file is opened
+    ///   again.
+    /// * The first write takes the file's lock, which is kept until the last clone of the context
+    ///   is dropped. Another context, in this process or another, can read meanwhile, and gets
+    ///   [`Error::Locked`] when it writes. A context that takes the lock continues with the
+    ///   checkpoints that others wrote to the file since it was opened; it knows their messages
+    ///   once it is restored. kimi-cli itself takes no lock.
+    /// * A file in the directory of a store, open or not, is read but not written to: the store
+    ///   relies on what it wrote there. Every write is refused with [`Error::InStore`]; use
+    ///   [`StoreHandle::context`] for a session.
+    /// * A checkpoint that a store marked as lost, which [`export_kimi`](crate::export_kimi) may
+    ///   leave, numbers the next one but cannot be reverted to.
+    /// * A message that kimi-cli would not read back (of another role, or with parts of a type it
+    ///   does not know) is refused with [`Error::InvalidMessage`]. But a message with a tool call
+    ///   without arguments is written as kimi-cli writes it, and read back here; kimi-cli does not
+    ///   show it. Give such a call arguments, `{}`. Fields of a message that kimi-cli does not know
+    ///   are written after those it does; of a part only known fields are written.
+    /// * A revert keeps the lines that kimi-cli keeps, and the lines of records that another
+    ///   version may know; lines that do not decode are only in the backup.
     ///
     /// Opening blocks while it reads the file.
     ///
@@ -186,12 +177,11 @@ impl Context {
         })
     }
 
-    /// Brings the conversation in; whether there was anything: `false` for one
-    /// that has no line. No verb needs it before: each brings in what it needs,
-    /// and the first one of a session reads its whole file, once.
+    /// Loads the conversation; returns `false` if it has no line. No verb needs this before it:
+    /// each loads what it needs, and the first one on a session reads its whole file, once.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn restore(&self) -> Reply<bool> {
         match &self.inner {
             Inner::Session(session) => session.restore(),
@@ -199,9 +189,8 @@ impl Context {
         }
     }
 
-    /// Appends one message, or several as one: after a crash all of them are
-    /// there, or none. For a session,
-    /// [`append_all`](StoreHandle::append_all), at the handle's level of
+    /// Appends one message, or several as one: after a crash all of them are there, or none. For a
+    /// session this is [`append_all`](StoreHandle::append_all), at the handle's level of
     /// durability.
     ///
     /// # Errors
@@ -214,11 +203,11 @@ impl Context {
         }
     }
 
-    /// Records how many tokens the conversation has, as the model counted them.
-    /// At the handle's level of durability.
+    /// Records the number of tokens of the conversation, as the model counted them. At the handle's
+    /// level of durability.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn update_token_count(&self, token_count: i64) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.update_token_count(token_count),
@@ -226,13 +215,12 @@ impl Context {
         }
     }
 
-    /// Sets a point to which the conversation can be taken back; its id, counted
-    /// from 0. With `add_user_message` the model is told of it, by a user message
-    /// `<system>CHECKPOINT n</system>` right after it; both are there, or neither.
-    /// At the handle's level of durability.
+    /// Sets a checkpoint that the conversation can be reverted to; returns its id, counted from 0.
+    /// With `add_user_message` the model is told of it, by a user message `<system>CHECKPOINT
+    /// n</system>` right after it; both are there, or neither. At the handle's level of durability.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn checkpoint(&self, add_user_message: bool) -> Reply<CheckpointId> {
         let id = match &self.inner {
             Inner::Session(session) => session.checkpoint(add_user_message),
@@ -241,18 +229,17 @@ impl Context {
         id.and_then(|id| Ok(CheckpointId::new(id)))
     }
 
-    /// Takes the conversation back to where it was before checkpoint `id`: that
-    /// checkpoint and everything after it go, and prompt, token count and the
-    /// number of the next checkpoint are what they were. What the file was
-    /// becomes a [backup](StoreHandle::list_backups). One commit, always durable:
-    /// a crash leaves the one or the other. Messages that others append meanwhile
-    /// fall wholly before or after it; who reads holds what they began with.
-    /// Costs a copy of the bytes that stay, and space for them.
+    /// Reverts the conversation to its state before checkpoint `id`: that checkpoint and everything
+    /// after it are removed, and prompt, token count and the number of the next checkpoint are what
+    /// they were. The old file becomes a [backup](StoreHandle::list_backups). One commit, always
+    /// durable: a crash leaves the old state or the new one. Messages that other callers append
+    /// meanwhile fall wholly before or after it; readers keep the state that they began with. Costs
+    /// a copy of the bytes that stay, and space for them.
     ///
     /// # Errors
-    /// [`Error::CheckpointNotFound`](crate::Error::CheckpointNotFound), which
-    /// says what there is to go back to, and whether lines that were truncated
-    /// took it; and those all verbs share.
+    /// [`Error::CheckpointNotFound`](crate::Error::CheckpointNotFound), which lists the existing
+    /// checkpoints, and tells whether this one was lost with truncated lines; and the errors all
+    /// verbs share.
     pub fn revert_to(&self, id: impl Into<CheckpointId>) -> Reply<()> {
         let id = id.into().number();
         match &self.inner {
@@ -261,14 +248,12 @@ impl Context {
         }
     }
 
-    /// Starts the conversation anew: no message, prompt, count or checkpoint is
-    /// left, and what the file was becomes a
-    /// [backup](StoreHandle::list_backups). A session's summary, scope and
-    /// aliases stay. Does nothing if there is no line. One commit, as
-    /// [`revert_to`](Self::revert_to).
+    /// Starts the conversation anew: no message, prompt, count or checkpoint is left, and the old
+    /// file becomes a [backup](StoreHandle::list_backups). A session's summary, scope and aliases
+    /// stay. Does nothing if there is no line. One commit, as [`revert_to`](Self::revert_to).
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn clear(&self) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.clear(),
@@ -279,9 +264,8 @@ impl Context {
     /// Replaces the system prompt. At the handle's level of durability.
     ///
     /// # Errors
-    /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without
-    /// messages, if its line would be over the limit; and those all verbs
-    /// share.
+    /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without messages, if its line
+    /// would be over the limit; and the errors all verbs share.
     pub fn write_system_prompt(&self, prompt: &str) -> Reply<()> {
         match &self.inner {
             Inner::Session(session) => session.write_system_prompt(prompt),
@@ -293,7 +277,7 @@ impl Context {
     /// [`history`](StoreHandle::history).
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn history(&self) -> Reply<Vec<Message>> {
         match &self.inner {
             Inner::Session(session) => session.history(),
@@ -304,7 +288,7 @@ impl Context {
     /// The token count last recorded; 0 if there is none.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn token_count(&self) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.token_count(),
@@ -312,12 +296,11 @@ impl Context {
         }
     }
 
-    /// The token count last recorded, and an estimate for the messages since:
-    /// the characters of the texts that are not hidden, divided by four.
-    /// Reads those messages.
+    /// The token count last recorded, plus an estimate for the messages since: the characters of
+    /// the texts that are not hidden, divided by four. Reads those messages.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn token_count_with_pending(&self) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.token_count_with_pending(),
@@ -328,7 +311,7 @@ impl Context {
     /// The id that the next checkpoint gets: one more than the last one's.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn n_checkpoints(&self) -> Reply<i64> {
         match &self.inner {
             Inner::Session(session) => session.n_checkpoints(),
@@ -339,7 +322,7 @@ impl Context {
     /// The system prompt, if one was written.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn system_prompt(&self) -> Reply<Option<String>> {
         match &self.inner {
             Inner::Session(session) => session.system_prompt(),
@@ -347,11 +330,11 @@ impl Context {
         }
     }
 
-    /// Every token count recorded, oldest first, for an audit. A compaction
-    /// leaves the last one of those it drops.
+    /// Every token count recorded, oldest first, for an audit. Of those that a compaction drops, it
+    /// keeps only the last.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn usage_history(&self) -> Reply<Vec<i64>> {
         match &self.inner {
             Inner::Session(session) => session.usage_history(),

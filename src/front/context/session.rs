@@ -107,7 +107,7 @@ impl SessionContext {
         self.look(|looked, _| Ok(looked.now().usages().collect()))
     }
 
-    /// Reads where the conversation stands.
+    /// Reads the state of the conversation.
     fn look<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Looked, &Counters) -> io::Result<T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Reading what compactions dropped.
+//! Reading the messages that compactions dropped.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crate::ground::storage::Storage;
 
 /// The archive.
 impl StoreHandle {
-    /// The months in which compactions dropped messages of a session, as `2026-11`, the
-    /// oldest first, if the store was opened with
-    /// [`StoreOptions::archive`](crate::StoreOptions::archive) then.
+    /// The months in which compactions dropped messages of a session, as `2026-11`, oldest first.
+    /// Covers only times when the store was opened with
+    /// [`StoreOptions::archive`](crate::StoreOptions::archive).
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn archived_months(&self, key: &str) -> Reply<Vec<String>> {
         let (this, key) = (self.clone(), key.to_owned());
         Reply::lookup(move |place| {
@@ -34,9 +34,9 @@ impl StoreHandle {
         })
     }
 
-    /// The messages of a session that compactions dropped in a month, oldest first; all of
-    /// them are in memory at once. A compaction that was cut short may leave some that are
-    /// hidden in the session's file as well. Lines that do not decode are left out.
+    /// The messages of a session that compactions dropped in a month, oldest first. All of them are
+    /// in memory at once. After a compaction that was cut short, some may be hidden in the
+    /// session's file as well. Lines that do not decode are left out.
     ///
     /// ```
     /// use sessionlog::{Store, StoreOptions};
@@ -56,7 +56,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::Corrupt`] if a file of the archive is damaged.
+    /// The errors all verbs share, and [`Error::Corrupt`] if a file of the archive is damaged.
     pub fn archived(&self, key: &str, month: &str) -> Reply<Vec<Message>> {
         let (this, key, month) = (self.clone(), key.to_owned(), month.to_owned());
         Reply::lookup(move |place| {
@@ -78,7 +78,7 @@ impl StoreHandle {
     }
 }
 
-/// What a session has in the archive.
+/// A session's part of the archive.
 struct Archived {
     storage: std::sync::Arc<dyn Storage>,
     dir: PathBuf,
@@ -86,7 +86,7 @@ struct Archived {
     stem: Option<String>,
 }
 
-/// How often a part is looked for that another took the place of.
+/// The number of tries to find a part after another took its place.
 const TRIES: usize = 20;
 
 impl Archived {
@@ -115,7 +115,7 @@ impl Archived {
         })
     }
 
-    /// Each part that is wanted, with its lines.
+    /// Calls `take` for each wanted part, with its lines.
     fn each(
         &self,
         is_wanted: &dyn Fn(&Part) -> bool,
@@ -150,7 +150,7 @@ impl Archived {
     }
 }
 
-/// All parts in an archive, which need not be there.
+/// All parts in an archive. The archive may be absent.
 ///
 /// # Errors
 /// If it cannot be listed.
@@ -159,7 +159,7 @@ pub(super) fn parts(storage: &dyn Storage, dir: &Path) -> Result<Vec<Part>> {
     Ok(names.iter().filter_map(|name| Part::parse(name)).collect())
 }
 
-/// Where the archive of a store is.
+/// The directory of a store's archive.
 pub(super) fn dir_of(chats: &StoreHandle) -> PathBuf {
     match &chats.side {
         Side::Writer(engine) => engine.shared.archive.dir.clone(),
@@ -167,10 +167,10 @@ pub(super) fn dir_of(chats: &StoreHandle) -> PathBuf {
     }
 }
 
-/// The lines of a part; `None` if they are another session's, which had the name before.
+/// The lines of a part; `None` if they belong to another session that had the name before.
 ///
 /// # Errors
-/// `Io` if it cannot be read, or is gone; `Corrupt` if it is damaged.
+/// `Io` if the part cannot be read or is gone; `Corrupt` if it is damaged.
 pub(super) fn read(
     storage: &dyn Storage,
     dir: &Path,

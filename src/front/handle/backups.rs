@@ -1,4 +1,4 @@
-//! Backups: what sessions were before they were taken back.
+//! Backups: earlier states of sessions, kept when they are reverted, cleared or restored.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::front::reply::Reply;
 use crate::ground::storage::OpenMode;
 
-/// Which backups [`StoreHandle::prune_backups`] leaves; without a limit, all.
+/// The limits of [`StoreHandle::prune_backups`]; without a limit, all backups stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackupLimits {
     count: Option<usize>,
@@ -33,7 +33,7 @@ impl BackupLimits {
         Self::default()
     }
 
-    /// At most so many, the newest.
+    /// Keeps at most this many, the newest.
     #[must_use]
     pub fn count(self, count: usize) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl BackupLimits {
         }
     }
 
-    /// None made longer ago than this.
+    /// Keeps only backups made within this time.
     #[must_use]
     pub fn age(self, age: Duration) -> Self {
         Self {
@@ -51,7 +51,7 @@ impl BackupLimits {
         }
     }
 
-    /// At most so many bytes together, the newest. By this limit alone the newest of
+    /// Keeps at most this many bytes together, the newest. By this limit alone the newest backup of
     /// all is not removed, however large it is.
     #[must_use]
     pub fn bytes(self, bytes: u64) -> Self {
@@ -61,8 +61,8 @@ impl BackupLimits {
         }
     }
 
-    /// Those of `backups`, oldest first, that are over a limit at `now`,
-    /// milliseconds since 1970.
+    /// The backups of `backups`, oldest first, that are over a limit at `now`, in milliseconds
+    /// since 1970.
     pub(crate) fn over(self, backups: Vec<Stored>, now: i64) -> Vec<Stored> {
         let (mut count, mut bytes) = (0, 0_u64);
         let age = self
@@ -82,23 +82,22 @@ impl BackupLimits {
     }
 }
 
-/// Backups. Reverting and clearing a conversation, and restoring a backup, keep
-/// what the session's file was. Backups are no sessions: they are not listed
-/// with them, and no verb but these finds them. Deleting a session deletes its
-/// backups.
+/// Backups. Reverting and clearing a conversation, and restoring a backup, keep the session's file
+/// as it was. Backups are not sessions: they are not listed with sessions, and only these verbs
+/// find them. Deleting a session deletes its backups.
 ///
-/// If another program changes a session's files after a crash, before the next open, what
-/// the journal held and is not in them becomes a backup too, often of the newest lines only
-/// ([`BackupReason::Conflict`](crate::BackupReason::Conflict)); its session may be gone
-/// then, and is there again when the backup is restored. Other backups of a session whose
-/// files were removed by hand are moved to `.sessionlog/quarantine` when the store is
-/// opened, and [reported](crate::RecoveryReport::findings): their names do not say whose
-/// they are beyond the name of the files, which another key may get next.
+/// If another program changes a session's files after a crash, before the next open, then journal
+/// records that are not in the files become a backup too, often of the newest lines only
+/// ([`BackupReason::Conflict`](crate::BackupReason::Conflict)). The session may then be gone; it is
+/// there again once the backup is restored. Other backups of a session with files removed by
+/// hand are moved to `.sessionlog/quarantine` when the store is opened, and
+/// [reported](crate::RecoveryReport::findings): their names say only the name of the session's
+/// files, which another key may get next.
 impl StoreHandle {
     /// A session's backups, oldest first.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn list_backups(&self, key: &str) -> Reply<Vec<Backup>> {
         match &self.side {
             Side::Writer(engine) => Reply::known(self.stored_backups(engine, key).map(|stored| {
@@ -117,23 +116,21 @@ impl StoreHandle {
         }
     }
 
-    /// Makes backup `number` the session's file. What it
-    /// is now becomes a backup, unless it is empty; the restored one stays.
-    /// Summary, scope and aliases are left alone; a session that another program removed
-    /// gets those back that it had. Readers that hold a snapshot
-    /// finish with it. Always durable.
+    /// Makes backup `number` the session's file. The current file becomes a backup, unless it is
+    /// empty; the restored backup stays. Summary, scope and aliases are left alone; a session that
+    /// another program removed gets its former ones back. Readers that hold a snapshot finish with
+    /// it. Always durable.
     ///
     /// # Errors
-    /// [`Error::BackupNotFound`], also if its file was removed by hand: it is
-    /// not listed any more then; and those all verbs share.
+    /// [`Error::BackupNotFound`], also if the backup's file was removed by hand: it is then no
+    /// longer listed. The errors all verbs share.
     pub fn restore_backup(&self, key: &str, number: u64) -> Reply<()> {
         self.ask(key, Restore { number })
     }
 
-    /// Removes a session's backups that are over any of the limits, the oldest
-    /// first; how many that were. [Flushes](Self::flush) the store before, and
-    /// takes as long. Their numbers are not given again. A reply that is dropped
-    /// before it arrives removes all of them or none.
+    /// Removes a session's backups that are over any of the limits, oldest first; returns their
+    /// number. [Flushes](Self::flush) the store before, and takes as long. Their numbers are not
+    /// given again. If the reply is dropped before it arrives, all of them are removed or none.
     ///
     /// ```
     /// # use sessionlog::{BackupLimits, Store};
@@ -151,13 +148,13 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::Io`] if a file cannot be removed.
+    /// The errors all verbs share, and [`Error::Io`] if a file cannot be removed.
     pub fn prune_backups(&self, key: &str, limits: BackupLimits) -> Reply<usize> {
         self.remove_backups(key, move |stored, now| limits.over(stored, now))
     }
 
-    /// As [`prune_backups`](Self::prune_backups), those that are `chosen` of all, oldest first,
-    /// and of the time of now, milliseconds since 1970.
+    /// As [`prune_backups`](Self::prune_backups), but removes the backups that `chosen` picks. It
+    /// gets all of them, oldest first, and the current time in milliseconds since 1970.
     pub(crate) fn remove_backups(
         &self,
         key: &str,
@@ -183,7 +180,7 @@ impl StoreHandle {
         })
     }
 
-    /// A backup's file as it is, and what its name says; nothing if there is none.
+    /// A backup's file as it is, with its parsed name; `None` if there is no such backup.
     pub(crate) fn backup_file(&self, key: &str, number: u64) -> Result<Option<(Name, Vec<u8>)>> {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
@@ -200,7 +197,7 @@ impl StoreHandle {
         )))
     }
 
-    /// Takes in a backup that was made elsewhere; `name` is without the session's stem.
+    /// Adds a backup that was made elsewhere; `name` is without the session's stem.
     pub(crate) fn keep_backup(&self, key: &str, name: Name, lines: Vec<u8>) -> Reply<()> {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));
@@ -241,8 +238,8 @@ impl StoreHandle {
     }
 }
 
-/// A file among the backups that is no backup yet: dropped, it goes. An erasure would
-/// otherwise find text in it, of nobody knows whom.
+/// A file among the backups that is not a backup yet; dropping this removes it. Otherwise an
+/// erasure would find text in it that cannot be told to belong to any session.
 struct Unfinished {
     shared: Arc<Shared>,
     /// `None` once it is a backup.
@@ -252,7 +249,7 @@ struct Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // What cannot be removed is removed by the next open.
+            // If it cannot be removed now, the next open removes it.
             let _ = self.shared.storage.remove_file(path);
         }
     }
@@ -277,14 +274,14 @@ fn write_new(shared: &Shared, lines: &[u8]) -> Result<String> {
     Ok(temp)
 }
 
-/// Removes backups that nobody can ask for any more, oldest first; what is left of
-/// them after a failure can be asked for again.
+/// Removes backups that can no longer be asked for, oldest first. If this fails, the remaining ones
+/// can be asked for again.
 fn remove(engine: &Engine, mut forgotten: Forgotten) -> Result<usize> {
     let shared = &engine.shared;
     let Some(newest) = forgotten.names.last().cloned() else {
         return Ok(0);
     };
-    // Sessions taken back since the last flush would be made again from them.
+    // Sessions reverted or cleared since the last flush would be rebuilt from them.
     engine.ask(Request::Flush)?;
     shared
         .backups

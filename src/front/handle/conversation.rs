@@ -1,4 +1,4 @@
-//! Conversations, forks of them, and learning that one changed.
+//! Conversations, forks of them, and watching one for changes.
 
 use crate::disk::files::lines::for_each_line;
 use crate::disk::session_file::{self, Kind};
@@ -18,16 +18,15 @@ use crate::{Context, Watch};
 
 /// Conversations.
 impl StoreHandle {
-    /// One session: the verbs of this handle without the key. Touches nothing by itself, and
-    /// creates nothing before its first write.
+    /// One session: the verbs of this handle without the key. Does no I/O itself, and creates
+    /// nothing before its first write.
     #[must_use]
     pub fn session(&self, key: &str) -> Session {
         Session::of(self.clone(), key)
     }
 
-    /// A session's conversation: its messages with checkpoints, token usage and
-    /// system prompt. Touches nothing by itself, and creates nothing before its
-    /// first write.
+    /// A session's conversation: its messages with checkpoints, token usage and system prompt. Does
+    /// no I/O itself, and creates nothing before its first write.
     ///
     /// ```
     /// # use sessionlog::{Message, Store};
@@ -48,10 +47,10 @@ impl StoreHandle {
         Context::of_session(self.clone(), key)
     }
 
-    /// Makes a session of another: its lines up to `at`, as bytes, hidden ones
-    /// and control records included, and its summary; not its scope and aliases.
-    /// The other one is not touched, and may be written to meanwhile: the fork
-    /// has what was there when this was asked for. Always durable.
+    /// Makes a new session from another one. It gets the lines up to `at`, as bytes, including
+    /// hidden ones and control records, and the summary, but not scope and aliases. The original is
+    /// not changed, and may be written to meanwhile: the fork has the lines that were there when it
+    /// was asked for. Always durable.
     ///
     /// ```
     /// # use sessionlog::{Fork, Store};
@@ -68,8 +67,8 @@ impl StoreHandle {
     ///
     /// # Errors
     /// [`Error::SessionExists`] if `to` is a session, or an alias of one;
-    /// [`Error::SessionNotFound`] if `from` is none;
-    /// [`Error::CheckpointNotFound`]; and those all verbs share.
+    /// [`Error::SessionNotFound`] if `from` is not a session; [`Error::CheckpointNotFound`]; and
+    /// the errors all verbs share.
     pub fn fork_session(&self, from: &str, to: &str, at: Fork) -> Reply<()> {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));
@@ -90,11 +89,11 @@ impl StoreHandle {
         })
     }
 
-    /// The newest part of a session's conversation that fits `budget`, for a model: whole
-    /// turns, no tool's result without its call, room for summary and system prompt, and how
-    /// much was left out. All of one moment. Reads backwards from the end; what is left out
-    /// is read too, to be counted, and all of the file if the session was not asked for its
-    /// system prompt since the store was opened or the file rewritten.
+    /// The newest part of a session's conversation that fits `budget`, for a model. It consists of
+    /// whole turns, has no tool result without its call, leaves room for summary and system prompt,
+    /// and says how much was left out. All of it is of one moment. Reads backwards from the end.
+    /// The messages left out are read too, to be counted. The whole file is read if the session was
+    /// not asked for its system prompt since the store was opened or the file rewritten.
     ///
     /// ```
     /// use sessionlog::{Budget, Keep, Message, Store};
@@ -128,8 +127,8 @@ impl StoreHandle {
         })
     }
 
-    /// The checkpoints of a session's conversation that it can be taken
-    /// [back](crate::Context::revert_to) to, in the order of their lines.
+    /// The checkpoints of a session's conversation that it can be
+    /// [reverted](crate::Context::revert_to) to, in the order of their lines.
     ///
     /// # Errors
     /// As [`history`](Self::history).
@@ -140,7 +139,7 @@ impl StoreHandle {
         })
     }
 
-    /// Reads where a conversation stands.
+    /// Reads the state of a conversation.
     pub(crate) fn looking<T: Send + 'static>(
         &self,
         key: &str,
@@ -155,10 +154,10 @@ impl StoreHandle {
         })
     }
 
-    /// Learns of every change to a session from now on, one that does not exist
-    /// yet included. What nobody watches costs nothing. Not on a store opened
-    /// read-only. An alias is resolved now: of one that leads to the session later,
-    /// what is written under it meanwhile is another session's.
+    /// Watches every change to a session from now on; the session need not exist yet. Sessions that
+    /// are not watched cost nothing. Not available on a store opened read-only. An alias is
+    /// resolved now: messages written under a key before it becomes an alias of the session belong
+    /// to another session.
     ///
     /// ```
     /// # use sessionlog::Store;
@@ -174,7 +173,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::ReadOnly`].
+    /// The errors all verbs share, and [`Error::ReadOnly`].
     pub fn subscribe(&self, key: &str) -> Reply<Watch> {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));
@@ -188,8 +187,8 @@ impl StoreHandle {
         })
     }
 
-    /// Where a session's conversation stands. Its owner says so, once it knows;
-    /// it does not wait for writes.
+    /// The state of a session's conversation. Its owner answers once it knows; it does not wait for
+    /// writes.
     pub(crate) async fn look(&self, key: &str, place: Place) -> Result<Arc<Looked>> {
         let engine = match &self.side {
             Side::Writer(engine) => engine,
@@ -206,7 +205,7 @@ impl StoreHandle {
         if catalog.get(&canonical).is_some() {
             return self.ask(key, Look).await;
         }
-        // As in any read: what nobody owns is read as it is.
+        // As in any read: files without an owner are read as they are.
         let Some(stem) = catalog.orphan_of(&canonical) else {
             return Ok(Arc::new(Looked::empty(&canonical)));
         };
@@ -223,7 +222,7 @@ impl StoreHandle {
     }
 }
 
-/// The lines up to `at`.
+/// The lines up to `at`, for a fork.
 fn copied(looked: &Looked, at: Fork) -> Result<ForkedLines> {
     let live = &looked.snapshot.live;
     let tail = looked.snapshot.tail();
@@ -249,8 +248,9 @@ fn copied(looked: &Looked, at: Fork) -> Result<ForkedLines> {
     })
 }
 
-/// Where the `n`th live message ends, or before the first one. Control records before that one
-/// stay in any case: hidden ones become lines that are not when they are compacted.
+/// The offset where the `n`th live message ends; for `n` = 0, where the first one begins. Control
+/// records before the first message always stay: hidden ones become visible lines when they are
+/// compacted.
 fn after_message(looked: &Looked, tail: &[u8], n: u64) -> std::io::Result<u64> {
     let live = &looked.snapshot.live;
     let (mut left, mut cut) = (n, None);

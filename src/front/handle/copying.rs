@@ -21,46 +21,46 @@ use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
 use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
 
-/// What [`StoreHandle::backup_to`] did.
+/// The outcome of [`StoreHandle::backup_to`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// How many sessions the copy has; files without a sidecar, which name no session, are
-    /// copied and do not count.
+    /// The number of sessions in the copy. Files without a sidecar name no session; they are copied
+    /// but not counted.
     pub sessions: usize,
-    /// How many bytes were written: not what the copy before had, and what stands in files
-    /// that both have.
+    /// The number of bytes written. Files that the earlier copy already had with the same bytes do
+    /// not count.
     pub written: u64,
-    /// The keys of the sessions that could not be read, and the names of files of backups and
-    /// of files without a sidecar, and why. What the copy before had of one, it has still, as
-    /// it was. Each is logged as a warning, too.
+    /// The keys of sessions that could not be read, and the names of backup files and of files
+    /// without a sidecar, each with the reason. Where the earlier copy had one of these, the copy
+    /// still has it unchanged. Each is also logged as a warning.
     pub failed: Vec<(String, String)>,
 }
 
 /// Copies.
 impl StoreHandle {
-    /// Makes `dir` a copy of the store: every session as it is at one moment, with all that
-    /// was acknowledged before the call, its backups, what was
-    /// [archived](crate::StoreOptions::archive), and which messages it took
-    /// [once](Self::append_once). Different sessions are of different moments. Writers are not
-    /// held up. The copy is a directory of sessions like the store's own: it can be opened
-    /// read-only where it lies, and to restore it, copy it elsewhere and open that.
+    /// Makes `dir` a copy of the store. Every session is copied as it is at one moment, with
+    /// everything acknowledged before the call, its backups, its
+    /// [archive](crate::StoreOptions::archive), and the ids of messages taken
+    /// [once](Self::append_once). Different sessions are of different moments. Writers are not held
+    /// up. The copy is a directory of sessions like the store's own: it can be opened read-only
+    /// where it lies. To restore it, copy it elsewhere and open that.
     ///
-    /// `dir` must be new or empty, or an earlier copy of the same store that nobody opened for
-    /// writing, which is replaced, as a whole: until then, and after a crash, it is what it
-    /// was. (It is put together in `.<name>.copying` beside it. After a call that failed or
-    /// was cut short, that is there, and the next goes on with it. A crash between two
-    /// renames leaves the earlier copy as `.<name>.replaced`; the next call gives it its name
-    /// back.) Files that the earlier copy has with the same bytes are not written again, but
-    /// read, and backups of sessions are not copied, but get another name, if that is the
-    /// same file system; so none of its files may be written to. Everything is
-    /// synced, and what was written is read again and compared.
+    /// `dir` must be new or empty, or an earlier copy of the same store that was never opened for
+    /// writing. An earlier copy is replaced as a whole: until then, and after a crash, it is
+    /// unchanged. (The copy is put together in `.<name>.copying` beside it. After a call that
+    /// failed or was cut short, that directory stays, and the next call goes on with it. A crash
+    /// between two renames leaves the earlier copy as `.<name>.replaced`; the next call gives it
+    /// its name back.) Files that the earlier copy has with the same bytes are read but not written
+    /// again. Backups of sessions are hard links where both directories are on one file system, so
+    /// no file of the copy may be written to. Everything is synced, and all written files are read
+    /// again and compared.
     ///
-    /// What is set aside in `.sessionlog/quarantine` and files that are no session's stay
-    /// behind. Reads as many sessions at a time as the machine runs threads. Ids may be missing
-    /// of messages that are buffered and not synced yet, and, beside a writer in another
-    /// process, of the newest messages of a session that is written to all the time; no id is
-    /// there whose message is not.
+    /// Files in `.sessionlog/quarantine`, and files that belong to no session, are not copied.
+    /// Reads as many sessions at a time as the machine runs threads. Ids of messages that are
+    /// buffered and not synced yet may be missing. Beside a writer in another process, the ids of
+    /// the newest messages of a session that is written to all the time may be missing too. No id
+    /// is there without its message.
     ///
     /// ```
     /// use sessionlog::Store;
@@ -84,11 +84,11 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InStore`] if `dir` is a store's or in one, [`Error::Io`] if it has something else than a
-    /// copy of this store, or cannot be written to; [`Error::Locked`] if a copy is being put
-    /// together there; [`Error::Corrupt`] if what was written reads differently. The copy that
-    /// was there is there still. Those all verbs share. A session that cannot be read is
-    /// reported, and fails nothing.
+    /// [`Error::InStore`] if `dir` is a store's directory or inside one. [`Error::Io`] if it
+    /// contains something other than a copy of this store, or cannot be written to.
+    /// [`Error::Locked`] if a copy is being put together there. [`Error::Corrupt`] if a written
+    /// file reads differently. In all these cases the earlier copy is still there. The errors all
+    /// verbs share. A session that cannot be read is reported, and does not fail the call.
     pub fn backup_to(&self, dir: impl AsRef<Path>) -> Reply<BackupReport> {
         let (this, dir) = (self.exact_keys(), dir.as_ref().to_owned());
         Reply::lookup(move |place| Box::pin(blocking(place, move || this.copy_to(&dir))))
@@ -117,15 +117,15 @@ impl StoreHandle {
     }
 }
 
-/// A session as a whole.
+/// A session with everything to copy.
 struct Original {
     meta: Meta,
     lines: Lines,
-    /// Of the messages that it took once.
+    /// The ids of messages that it took once.
     ids: [Vec<u8>; 2],
 }
 
-/// What became of a session.
+/// The outcome of copying a session.
 #[derive(Debug)]
 enum Outcome {
     Copied,
@@ -137,7 +137,7 @@ struct Copy {
     into: CopyDir,
 }
 
-/// How many sessions are worth a thread.
+/// The number of sessions for which starting a thread pays.
 const WORTH: usize = 8;
 
 impl Copy {
@@ -145,11 +145,11 @@ impl Copy {
         let Owned(_, engine) = store;
         let shared = &engine.shared;
         let mut report = BackupReport::default();
-        // First: one that is adopted meanwhile is in this list or the next.
+        // Listed first: an orphan that is adopted meanwhile is in this list or the next.
         let orphans = shared.catalog.orphans();
         let stems = self.sessions(store, &mut report)?;
         self.orphans(&*shared.storage, &shared.dir, orphans, &stems, &mut report)?;
-        // What was written to backups before they were some is there after a flush.
+        // A flush brings sessions written before they became backups into the backups.
         engine.ask(Request::Flush)?;
         let dir = &shared.backups.dir;
         self.backup_files(&*shared.storage, dir, &mut report, |name| {
@@ -157,7 +157,7 @@ impl Copy {
             backup::Name::parse(log.as_deref().unwrap_or(name)).is_some()
         })?;
         self.archive(&*shared.storage, &shared.archive.dir, &mut report)?;
-        // A store that is closed forgets what its sessions have beyond their files.
+        // A closed store forgets the parts of its sessions that are not in their files.
         if engine.is_closed() {
             return Err(engine.failure());
         }
@@ -165,9 +165,9 @@ impl Copy {
         Ok(report)
     }
 
-    /// Copies all sessions; the names of their files. One that gets another key meanwhile is
-    /// copied under one of both, or under both: what is not there any more is looked for where
-    /// it went, also if that was copied before it came.
+    /// Copies all sessions; returns the stems of their files. A session that is renamed meanwhile
+    /// is copied under the old key, the new key or both: one that is gone is looked for under its
+    /// new key, also if that key was copied before the rename.
     fn sessions(&self, store: &Owned<'_>, report: &mut BackupReport) -> Result<BTreeSet<String>> {
         let catalog = &store.1.shared.catalog;
         let mut stems = BTreeSet::new();
@@ -187,7 +187,7 @@ impl Copy {
             };
             let gone = listed.iter().zip(&copied).filter_map(|both| gone(&both));
             again.extend(gone.map(|to| to.to_string()));
-            // One that is copied again is no other.
+            // A session that is copied again does not count twice.
             let repeated = listed
                 .iter()
                 .filter(|(stem, _)| stems.contains(stem))
@@ -257,7 +257,7 @@ impl Copy {
         Ok(Outcome::Copied)
     }
 
-    /// Why it cannot be read, if it cannot; an error is about the copy.
+    /// Returns the error if the file cannot be read. An `Err` is about the copy.
     fn put_file(&self, name: &str, content: &Content) -> Result<Option<Error>> {
         match self.into.put(name, content) {
             Err(error) if content.is_unreadable() => Ok(Some(error)),
@@ -266,8 +266,8 @@ impl Copy {
     }
 }
 
-/// The names of a session's files in a copy. The sidecar comes last: a history without one
-/// shows, one that it does not belong to may be hidden.
+/// The names of a session's files in a copy. The sidecar comes last: a history without a sidecar is
+/// shown, but a sidecar without its history may hide lines.
 fn names(stem: &str) -> [String; 4] {
     let [newest, old] = once::paths(Path::new(".sessionlog/once"), stem)
         .map(|path| path.to_string_lossy().into_owned());
@@ -275,7 +275,7 @@ fn names(stem: &str) -> [String; 4] {
 }
 
 impl Owned<'_> {
-    /// Nothing if it is gone.
+    /// `None` if it is gone.
     fn original(&self, session: &Listed) -> Result<Option<Original>> {
         let key = &session.1;
         if self.is_cold(key) {
@@ -295,7 +295,7 @@ impl Owned<'_> {
         }))
     }
 
-    /// A session that nobody has written to since the open.
+    /// A session that was not written to since the open.
     fn cold(&self, session: &Listed) -> Result<Original> {
         let shared = &self.1.shared;
         let lines = Lines::of_file(&*shared.storage, &shared.dir, &session.0)?;
@@ -313,7 +313,7 @@ impl Owned<'_> {
 }
 
 impl BackupReport {
-    /// The names of the files of those that there are.
+    /// Takes in the outcomes; returns the stems of the sessions that exist.
     fn take(
         &mut self,
         copied: impl Iterator<Item = (Listed, Result<Outcome>)>,

@@ -13,17 +13,17 @@ use crate::front::reply::{Place, Reply};
 
 /// Changing one message.
 impl StoreHandle {
-    /// Replaces the message at a position; the version that the session is at then. A message
-    /// without `created_at` gets that of the old one.
+    /// Replaces the message at a position; returns the session's new version. A message without
+    /// `created_at` gets that of the old message.
     ///
-    /// The new history takes the old one's place in one commit: what is appended meanwhile
-    /// comes after it, and if the message was truncated, edited or removed since the position
-    /// was read, nothing changes. The old message is hidden as a truncated one is:
-    /// [searches](crate::SearchQuery::archived) find it, and the next compaction drops it, into
-    /// the archive if the store [has one](crate::StoreOptions::archive). Backups and forks keep
-    /// it: those made before, and those made until that compaction. To leave nothing in the
-    /// directory, [erase](Self::erase) the session and its forks. Earlier positions become
-    /// invalid. Writes the session anew, so it costs what the session is long. Always durable.
+    /// The new history replaces the old one in one commit. Messages appended meanwhile come after
+    /// it. If the message was truncated, edited or removed since the position was read, nothing
+    /// changes. The old message is hidden as a truncated one is:
+    /// [searches](crate::SearchQuery::archived) find it, and the next compaction drops it, into the
+    /// archive if the store [has one](crate::StoreOptions::archive). Backups and forks keep the old
+    /// message: those made before, and those made until that compaction. To leave nothing in the
+    /// directory, [erase](Self::erase) the session and its forks. Earlier positions become invalid.
+    /// Rewrites the session, so the cost grows with its length. Always durable.
     ///
     /// ```
     /// use sessionlog::{Error, Message, Store};
@@ -46,23 +46,22 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share; [`Error::PositionNotFound`]; [`Error::InvalidMessage`], also for a
-    /// message of reasoning alone, which is not stored; [`Error::MessageTooLarge`].
+    /// The errors all verbs share; [`Error::PositionNotFound`]; [`Error::InvalidMessage`], also for
+    /// a message of reasoning alone, which is not stored; [`Error::MessageTooLarge`].
     pub fn edit(&self, key: &str, position: Position, message: Message) -> Reply<Version> {
         self.amend(key, position, Some(message))
     }
 
-    /// Removes the message at a position, as [`edit`](Self::edit) replaces one. A tool's
-    /// result whose call is removed stays; what is [sent to a model](Self::window) leaves it
-    /// out.
+    /// Removes the message at a position, as [`edit`](Self::edit) replaces one. A tool result whose
+    /// call is removed stays in the session; a [window](Self::window) for a model leaves it out.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::PositionNotFound`].
+    /// The errors all verbs share, and [`Error::PositionNotFound`].
     pub fn remove(&self, key: &str, position: Position) -> Reply<Version> {
         self.amend(key, position, None)
     }
 
-    /// Puts a message in the place of another, or none.
+    /// Replaces a message, or removes it for `None`.
     fn amend(&self, key: &str, position: Position, message: Option<Message>) -> Reply<Version> {
         if let Err(error) = self.open_for(key) {
             return Reply::known(Err(error));
@@ -88,7 +87,7 @@ impl StoreHandle {
         })
     }
 
-    /// The visible message at a position, and how long its line is.
+    /// The visible message at a position, and the length of its line.
     async fn message_at(
         &self,
         key: &str,

@@ -24,24 +24,23 @@ use crate::ground::sync::thread;
 
 /// Erasing.
 impl StoreHandle {
-    /// Erases sessions from the directory, for who asks to be forgotten:
-    /// [deletes](Self::delete_session) them with their backups, removes what was set aside of
-    /// them, what repairs kept, and the older files that they were imported from, and
-    /// replaces the journal. Then it reads every file in the directory, and tells in the
-    /// receipt where the keys are still spoken of. Sessions under aliases of theirs that no
-    /// other session has, nor an agent for its main session, are erased, too.
+    /// Erases sessions from the directory, for a person who asks to be forgotten.
+    /// [Deletes](Self::delete_session) them with their backups; removes their quarantined files,
+    /// the copies that repairs kept, and the older files that they were imported from; and replaces
+    /// the journal. Then it reads every file in the directory and lists in the receipt where the
+    /// keys are still mentioned. Also erases the sessions under their aliases, except for an alias
+    /// that another session has too, and for an agent's main alias.
     ///
-    /// Files that were set aside and speak of several sessions, such as a damaged part of a
-    /// journal, are removed whole. What stays: a message of another session that quotes the
-    /// key; a [fork](crate::Context), which is a session of its own; copies that
-    /// [`backup_to`](Self::backup_to) made; files of other programs. The first and the last
-    /// are among the traces if they are in the directory. Blocks that the file system gave up
-    /// are not written over. Nobody should write to the sessions meanwhile: a message makes a
-    /// new one.
+    /// Quarantined files that mention several sessions, such as a damaged part of a journal, are
+    /// removed whole. These stay: a message of another session that quotes the key; a
+    /// [fork](crate::Context), which is a session of its own; copies made by
+    /// [`backup_to`](Self::backup_to); files of other programs. The first and the last are among
+    /// the traces if they are in the directory. Blocks that the file system freed are not
+    /// overwritten. Do not write to the sessions meanwhile: a message makes a new one.
     ///
-    /// Always durable. Takes a flush, and as long as reading the whole directory. Cut short,
-    /// or after an error, part of it is done, and another call does the rest; the session is
-    /// deleted after its files that were set aside are removed.
+    /// Always durable. Takes a flush, and the time to read the whole directory. If it is cut short
+    /// or fails, part of it is done, and another call does the rest. A session is deleted after its
+    /// quarantined files are removed.
     ///
     /// ```
     /// use sessionlog::{Erase, Store};
@@ -61,8 +60,8 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::Io`] if a file cannot be removed, or a directory
-    /// not listed.
+    /// The errors all verbs share, and [`Error::Io`] if a file cannot be removed or a directory
+    /// cannot be listed.
     pub fn erase(&self, what: Erase) -> Reply<EraseReceipt> {
         let this = self.clone();
         Reply::lookup(move |place| {
@@ -78,11 +77,11 @@ impl StoreHandle {
         })
     }
 
-    /// In which files of the store's directory, or of directories in it, the bytes of any of
-    /// these texts are, or in whose names: in sessions, hidden lines, backups, the journal,
-    /// and files that are not the store's. A text is looked for as it is given: one with
-    /// quotes, line breaks or characters that JSON escapes stands in files in another form.
-    /// An empty one is nowhere. Takes as long as reading the whole directory.
+    /// Finds the files in the store's directory, and in directories below it, whose bytes or names
+    /// contain any of these texts: sessions, hidden lines, backups, the journal, and files that are
+    /// not the store's. A text is searched for as it is given: one with quotes, line breaks or
+    /// characters that JSON escapes stands in files in another form. An empty text is found
+    /// nowhere. Takes as long as reading the whole directory.
     ///
     /// ```
     /// # use sessionlog::Store;
@@ -98,8 +97,8 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::Io`] if a directory cannot be listed. A file that
-    /// cannot be read is [told](Traces::unread), and fails nothing.
+    /// The errors all verbs share, and [`Error::Io`] if a directory cannot be listed. A file that
+    /// cannot be read is [reported](Traces::unread), and does not fail the call.
     pub fn traces<T: Into<String>>(&self, texts: impl IntoIterator<Item = T>) -> Reply<Traces> {
         let texts = texts.into_iter().map(Into::into);
         let mut texts: Vec<String> = texts.filter(|text: &String| !text.is_empty()).collect();
@@ -141,20 +140,20 @@ struct Erasing<'a> {
     what: &'a Erase,
     /// Their keys.
     keys: BTreeSet<String>,
-    /// The keys, and the aliases that are theirs alone.
+    /// The keys, and the aliases that no other session has.
     names: BTreeSet<String>,
     stems: BTreeSet<String>,
     unreadable: Vec<String>,
     doubtful: BTreeSet<String>,
 }
 
-/// How long files are waited for that were being written, and how often they are looked for.
+/// The number of waits for files that were being written, and the length of each.
 const PATIENCE: u32 = 250;
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl<'a> Erasing<'a> {
     /// # Errors
-    /// `InvalidKey` if an id is blank, or a key is none.
+    /// `InvalidKey` if an id is blank, or a text is not a key.
     fn of(chats: &StoreHandle, engine: &'a Arc<Engine>, what: &'a Erase) -> Result<Self> {
         let mut this = Self {
             engine,
@@ -169,7 +168,7 @@ impl<'a> Erasing<'a> {
         let sessions = Owned(&exact, engine);
         match what {
             Erase::Key(key) => {
-                // Which of an agent's sessions its main alias leads to is chance.
+                // An agent's main alias leads to any one of its sessions by chance.
                 if is_own(key) {
                     let meant = chats.canonical(&engine.shared.catalog, key)?;
                     this.keys.insert(meant.to_string());
@@ -193,13 +192,13 @@ impl<'a> Erasing<'a> {
         Ok(this)
     }
 
-    /// Whether a session is meant, by what it was if it is deleted.
+    /// True if a session is meant; a deleted one is judged by its former key and metadata.
     fn means(&self, key: &str, meta: &Meta) -> bool {
         let (key, meta) = meta.undeleted(key);
         self.what.means(&key, &meta)
     }
 
-    /// Whether the key of a session of which nothing says whose it is has the id in it.
+    /// True if the key contains the id, and nothing else tells the session's person or chat.
     fn may_mean(&self, key: &str, meta: &Meta) -> bool {
         let (key, meta) = meta.undeleted(key);
         let (key, id) = (session_file::fold(&key), self.what.id());
@@ -207,10 +206,10 @@ impl<'a> Erasing<'a> {
         Erase::ids_of(&key, &meta).is_empty() && parts.any(|part| Some(part) == id.as_deref())
     }
 
-    /// All sessions that are meant.
+    /// Finds all sessions that are meant.
     fn find(&mut self, sessions: &Owned<'_>) {
         let mut seen = BTreeSet::new();
-        // One that got another key meanwhile is in the next list.
+        // A session that got another key meanwhile is in the next list.
         loop {
             let mut listed = self.engine.shared.catalog.listed();
             listed.retain(|(_, key)| seen.insert(key.clone()));
@@ -235,7 +234,7 @@ impl<'a> Erasing<'a> {
         }
     }
 
-    /// The keys that are meant of sessions that are gone, or not yet imported.
+    /// Finds the meant keys of sessions that are gone or not yet imported.
     fn find_left(&mut self) -> Result<()> {
         let shared = &self.engine.shared;
         let (storage, dir) = (&*shared.storage, &*shared.dir);
@@ -261,7 +260,7 @@ impl<'a> Erasing<'a> {
         Ok(())
     }
 
-    /// Adds what their aliases lead to, and their files' names.
+    /// Adds the sessions that their aliases lead to, and the names of their files.
     fn follow(&mut self, sessions: &Owned<'_>) -> Result<()> {
         let catalog = &self.engine.shared.catalog;
         let conflicts = catalog.alias_conflicts().into_iter();
@@ -280,7 +279,8 @@ impl<'a> Erasing<'a> {
                 let claimant = catalog.claimant(alias);
                 let mut others = others.map(String::as_str).chain(claimant.as_deref());
                 let is_others = others.any(|other| !self.keys.contains(other));
-                // Some keys mean their own session, whoever has them as an alias.
+                // Some keys always mean their own session, even if another one has them as an
+                // alias.
                 let is_key = catalog.resolve(alias).is_some_and(|key| key == *alias);
                 if is_others || is_key {
                     continue;
@@ -313,7 +313,7 @@ impl<'a> Erasing<'a> {
         }
     }
 
-    /// Adds what a deleted session was called, unless that means another session now.
+    /// Adds the former key of a deleted session, unless it now means another session.
     fn claim_before(&mut self, key: &str, was: &str) {
         let means = self.engine.shared.catalog.resolve(was);
         if key != was && means.is_none_or(|means| self.keys.contains(&means)) {
@@ -322,7 +322,8 @@ impl<'a> Erasing<'a> {
         }
     }
 
-    /// The name of a key's files, if it has some; else it has what the key's would have.
+    /// Claims the file names that the key has or would have; returns the stem it has, else an empty
+    /// string.
     fn claim(&mut self, key: &str) -> String {
         let catalog = &self.engine.shared.catalog;
         let entry = catalog.get(key).map(|entry| entry.stem.clone());
@@ -352,7 +353,7 @@ impl<'a> Erasing<'a> {
         let delete =
             |key: &str| Reply::command(self.engine.clone(), key.into(), Delete::default()).wait();
         self.keys.iter().try_for_each(|key| delete(key))?;
-        // Somebody deleted one of them meanwhile.
+        // One of them was deleted meanwhile.
         for kept in Kept::all(&chats.exact_keys(), self.engine) {
             let is_meant = self.keys.iter().any(|key| kept.is_called(key));
             if is_meant && self.keys.insert(kept.key.clone()) {
@@ -363,7 +364,7 @@ impl<'a> Erasing<'a> {
         let mut doubtful = self.doubtful;
         doubtful.extend(unfinished(storage, dir)?);
         if !self.keys.iter().any(|key| shared.catalog.has_files(key)) {
-            // Of a session that nobody knows, a deletion removes nothing.
+            // For a session that is not in the catalog, a deletion removes nothing.
             let is_left = |file: &String| {
                 let is_site = [
                     ".sessionlog/once/",
@@ -404,8 +405,8 @@ impl<'a> Erasing<'a> {
     }
 }
 
-/// Files that were being written when the sessions were deleted, and are there after a while:
-/// of one of these perhaps, whose lines nobody writes anywhere any more.
+/// Temporary files that were there when the sessions were deleted and stay for a while. They may be
+/// of one of these sessions, and nothing writes them any more.
 fn unfinished(storage: &dyn Storage, dir: &Path) -> Result<BTreeSet<String>> {
     let is_temp = |file: &str| {
         let name = file.rsplit('/').next().unwrap_or(file);

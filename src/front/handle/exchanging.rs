@@ -1,4 +1,4 @@
-//! Handing conversations over in the shapes of others, and taking them in.
+//! Exporting conversations to other formats, and importing them.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
 use crate::front::reply::{Place, Reply};
 
-/// Handing over.
+/// Exporting.
 impl StoreHandle {
-    /// A session's conversation as text in another shape, and what of it could not go; that
-    /// of a session that does not exist has no messages. `options` is a [`Format`], or
+    /// Exports a session's conversation as text in another format, and lists what could not be
+    /// converted. A session that does not exist has no messages. `options` is a [`Format`] or
     /// [`ExportOptions`]. All of it is in memory at once.
     ///
     /// ```
@@ -34,7 +34,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// [`Error::ToolCallUnpaired`], if that was asked for; those of
+    /// [`Error::ToolCallUnpaired`], if the options ask for it; the errors of
     /// [`history`](Self::history).
     pub fn export(&self, key: &str, options: impl Into<ExportOptions>) -> Reply<Export> {
         let (this, key, options) = (self.clone(), key.to_owned(), options.into());
@@ -54,13 +54,13 @@ impl StoreHandle {
         })
     }
 
-    /// Appends what such a text has to a session, in one batch, all or nothing; how many
-    /// messages that is. The session is dated as [`import_transcript`](Self::import_transcript)
-    /// says. At the handle's level of durability.
+    /// Appends the messages of a text in the given format to a session, in one batch, all or
+    /// nothing; returns their number. The session is dated as
+    /// [`import_transcript`](Self::import_transcript) says. At the handle's level of durability.
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`](crate::Error::InvalidMessage), which says where, if the text
-    /// is not of that shape or has something that no message can hold; those of
+    /// [`Error::InvalidMessage`](crate::Error::InvalidMessage), which says where, if the text is
+    /// not of that format or has something that no message can hold; the errors of
     /// [`append_all`](Self::append_all).
     pub fn import(&self, key: &str, format: Format, text: &str) -> Reply<usize> {
         let (this, key, text) = (self.clone(), key.to_owned(), text.to_owned());
@@ -75,11 +75,11 @@ impl StoreHandle {
         })
     }
 
-    /// Appends the messages of a transcript to a session, in one batch, all or nothing. Its
-    /// summary, if it has one, becomes the session's, and so does its title, unless the session
-    /// has one. The session is no younger than the transcript, and if it had no messages, was
-    /// changed when that was; else at the later of both times. Branches are not looked at: each is a transcript. At the handle's level of
-    /// durability.
+    /// Appends the messages of a transcript to a session, in one batch, all or nothing. The
+    /// transcript's summary, if any, becomes the session's; so does its title, unless the session
+    /// has one. The session counts as created no later than the transcript. If it had no messages,
+    /// its time of change becomes the transcript's; otherwise the later of both. Branches are not
+    /// imported: each is a transcript of its own. At the handle's level of durability.
     ///
     /// ```
     /// use sessionlog::{Store, Transcript};
@@ -97,7 +97,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary).
+    /// The errors of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary).
     pub fn import_transcript(&self, key: &str, transcript: Transcript) -> Reply<()> {
         let summary = Some(transcript.summary).filter(|summary| !summary.is_empty());
         let fits = summary

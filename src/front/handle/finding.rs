@@ -18,10 +18,9 @@ use crate::front::sessions::{
 
 /// Finding sessions.
 impl StoreHandle {
-    /// The sessions that `query` looks for, each with its counts, times, summary, first and
-    /// last text and size. All from one pass over the sidecars, on as many threads as the
-    /// machine runs at once; each session is of one moment, not all of the same. Aliases do
-    /// not count.
+    /// The sessions that match `query`, each with its counts, times, summary, first and last text,
+    /// and size. Takes one pass over the sidecars, on as many threads as the machine runs at once.
+    /// Each session is of one moment, but not all of the same. Aliases do not count.
     ///
     /// ```
     /// use sessionlog::{SessionOrder, SessionQuery, Store};
@@ -44,7 +43,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn sessions(&self, query: SessionQuery) -> Reply<SessionPage> {
         let this = self.exact_keys();
         Reply::lookup(move |place| {
@@ -59,20 +58,20 @@ impl StoreHandle {
 
 /// Following sessions.
 impl StoreHandle {
-    /// The changes of all sessions that `filter` admits, from now on, those of each session
-    /// in their order, after readers see them; for one session [`subscribe`](Self::subscribe) is cheaper. A
-    /// compaction is no change. The newest 16,384 changes of the store are kept for those
-    /// who fall behind; who falls further is told how many were missed. Until somebody
-    /// follows for the first time, nothing is kept, and costs nothing.
+    /// The changes of all sessions that `filter` admits, from now on. Those of one session come in
+    /// order, after readers see them. For one session [`subscribe`](Self::subscribe) is cheaper. A
+    /// compaction is not a change. The newest 16,384 changes of the store are kept for followers
+    /// that fall behind; a follower further behind is told how many it missed. Until the first
+    /// follower begins, nothing is kept, and this costs nothing.
     ///
     /// On a store opened read-only these are the changes that the writer in another process
-    /// commits, 50 ms later at most, as far as they are in its journal: what other programs
-    /// write into the files is not told, and of changes that are out of the journal before
-    /// they are read only that some were missed. Of a writer that opens and closes the store
-    /// within those 50 ms nothing may be told. A compaction is told as [`Replaced`](crate::ChangeKind::Replaced). Versions are
-    /// of this store's handles alone, and not those of snapshots. The call reads the end of
-    /// the journal, a few milliseconds at most, and starts a thread for as long as somebody
-    /// follows.
+    /// commits, at most 50 ms later, as far as they are in its journal. Changes that other programs
+    /// make to the files are not reported. If changes leave the journal before they are read, only
+    /// the fact that some were missed is reported. If a writer opens and closes the store within
+    /// those 50 ms, nothing may be reported. A compaction is reported as
+    /// [`Replaced`](crate::ChangeKind::Replaced). Versions belong to this store's handles alone,
+    /// and differ from those of snapshots. The call reads the end of the journal, a few
+    /// milliseconds at most, and starts a thread that runs as long as there is a follower.
     ///
     /// ```
     /// use sessionlog::{ChangeFilter, ChangeKind, Store};
@@ -96,14 +95,14 @@ impl StoreHandle {
     }
 }
 
-/// A session that is listed.
+/// A listed session: stem and key.
 pub(super) type Listed = (String, String);
 
-/// Where sessions are found.
+/// A source of sessions.
 pub(super) trait Source: Sync {
-    /// The stem and the key of each, by file name. A name stands for a key that is not known.
+    /// The stem and the key of each, by file name. If the key is not known, a name stands for it.
     fn all(&self) -> Vec<Listed>;
-    /// When it was updated, if that is known without reading its sidecar.
+    /// The time when it was updated, if that is known without reading its sidecar.
     fn updated(&self, session: &Listed) -> Option<i64>;
     /// Looks at sessions, at most [`TOGETHER`].
     fn together(&self, keys: &[&str], depth: Depth) -> Box<dyn Sight + '_>;
@@ -112,7 +111,7 @@ pub(super) trait Source: Sync {
 /// Sessions that were looked at together.
 pub(super) trait Sight: Sync {
     fn meta(&self, session: &Listed) -> Result<Meta>;
-    /// Nothing if it is gone.
+    /// `None` if it is gone.
     fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>>;
 }
 
@@ -126,7 +125,7 @@ impl<S: Sight> Sight for &S {
     }
 }
 
-/// What `look` makes of each session, so many at a time as are looked at together.
+/// Applies `look` to each session, in groups that are looked at together.
 fn each<U: Send>(
     source: &impl Source,
     sessions: &[&Listed],
@@ -141,7 +140,7 @@ fn each<U: Send>(
     parts.collect()
 }
 
-/// The sessions that a query looks for, as far as their names tell, in their order.
+/// The sessions that match a query as far as their names tell, in its order.
 pub(super) fn listed(source: &impl Source, query: &SessionQuery) -> Vec<Listed> {
     let mut listed = source.all();
     listed.retain(|(_, key)| {
@@ -188,7 +187,7 @@ fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
     page
 }
 
-/// What is shown of a session, if it is looked for.
+/// The information about a session, if it matches.
 fn find(sight: &dyn Sight, query: &SessionQuery, session: &Listed) -> Option<Result<SessionInfo>> {
     if !query.admits_all() {
         match admitted(sight, query, session) {
@@ -228,7 +227,7 @@ fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
     page
 }
 
-/// The sessions that a query looks for, each with when it was updated, the newest first.
+/// The sessions that match a query, each with its time of update, newest first.
 pub(super) fn newest_first<'a>(
     source: &impl Source,
     query: &SessionQuery,
@@ -264,14 +263,14 @@ pub(super) fn newest_first<'a>(
     found
 }
 
-/// When a session was updated, if it is looked for.
+/// The time when a session was updated, if it matches.
 fn admitted(sight: &dyn Sight, query: &SessionQuery, session: &Listed) -> Result<Option<i64>> {
     let meta = sight.meta(session)?;
     Ok(query.admits(&session.1, &meta).then(|| updated(&meta)))
 }
 
 impl SessionPage {
-    /// One session's files must not keep all others from being listed.
+    /// Unreadable files of one session must not keep the others from being listed.
     fn take(&mut self, (_, key): &Listed, found: Option<Result<SessionInfo>>) {
         match found {
             Some(Ok(info)) => self.sessions.push(info),
@@ -299,7 +298,7 @@ fn show(sight: &dyn Sight, session: &Listed) -> Option<Result<SessionInfo>> {
 pub(super) struct Owned<'a>(pub(super) &'a StoreHandle, pub(super) &'a Arc<Engine>);
 
 impl Owned<'_> {
-    /// Whether nobody has written to it since the open.
+    /// True if the session was not written to since the open.
     pub(super) fn is_cold(&self, key: &str) -> bool {
         let catalog = &self.1.shared.catalog;
         match catalog.entered(key) {

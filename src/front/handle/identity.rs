@@ -1,4 +1,4 @@
-//! The verbs that say where a session belongs and what else it is called.
+//! The verbs for a session's scope and aliases.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::engine::shard::verbs::upsert::UpsertMeta;
 use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::{Place, Reply};
 
-/// Who a session is.
+/// Identity of a session.
 impl StoreHandle {
-    /// Replaces a session's scope and aliases, creating it if needed. The scope
-    /// is kept as the JSON text it is. Aliases are trimmed; blank ones,
-    /// duplicates and the key itself are dropped. The key is taken literally.
+    /// Replaces a session's scope and aliases, creating the session if needed. The scope is kept as
+    /// the JSON text it is. Aliases are trimmed; blank ones, duplicates and the key itself are
+    /// dropped. The key is taken literally.
     ///
     /// # Errors
-    /// Those all verbs share, [`Error::ScopeConflict`] if the session has the
-    /// scope of another conversation, [`Error::InvalidScope`] for a scope nested
-    /// deeper than 128, and [`Error::MessageTooLarge`], without messages, for a
-    /// scope or aliases over the limit of a line, or such as would bring the
-    /// sidecar over [its own](crate::StoreOptions::max_line_bytes).
+    /// The errors all verbs share, [`Error::ScopeConflict`] if the session has the scope of another
+    /// conversation, [`Error::InvalidScope`] for a scope nested deeper than 128, and
+    /// [`Error::MessageTooLarge`], without messages, for a scope or aliases over the limit of a
+    /// line, or that would bring the sidecar over [its own
+    /// limit](crate::StoreOptions::max_line_bytes).
     pub fn upsert_session_meta(
         &self,
         key: &str,
@@ -41,31 +41,28 @@ impl StoreHandle {
         })
     }
 
-    /// Takes over the history and summary of the first of `aliases` that has
-    /// either, if the session has neither itself, and replaces scope and aliases in
-    /// the same step, as [`upsert_session_meta`](Self::upsert_session_meta) does.
-    /// Says whether it did; if it takes nothing over, nothing changes.
-    /// A message that someone adds to the alias's own session meanwhile may stay
-    /// behind there, out of sight of this key: promote before writing goes on. Copies lines as bytes; the alias's files stay. What control
-    /// records of either session say (prompt, token count, numbering of
-    /// checkpoints) holds on, hidden ones included, the alias's before its own; its
-    /// own checkpoints cannot be gone back to any more. The key is taken
-    /// literally. Always durable.
+    /// If the session has neither history nor summary, takes over those of the first of `aliases`
+    /// that has either, and replaces scope and aliases in the same step, as
+    /// [`upsert_session_meta`](Self::upsert_session_meta) does. Returns whether it took something
+    /// over; if not, nothing changes. A message that is added to the alias's own session meanwhile
+    /// may stay behind there, out of sight of this key: promote before writing goes on. Lines are
+    /// copied as bytes; the alias's files stay. The control records of both sessions (prompt, token
+    /// count, numbering of checkpoints) stay in effect, hidden ones included, the alias's before
+    /// the session's own. The session's own checkpoints can no longer be reverted to. The key is
+    /// taken literally. Always durable.
     ///
-    /// It looks at what the session shows, not at what it once took over: cleared
-    /// or truncated to nothing since, it takes the same history over again.
+    /// It looks only at what the session shows, not at what was taken over before: a session that
+    /// was cleared or truncated to nothing since takes the same history over again.
     /// [`ensure_session_metadata`](Self::ensure_session_metadata) does not.
     ///
-    /// An agent's main session is never taken over. Its opaque key does not say
-    /// that it is one: it is known for that if it is PicoClaw's default agent's,
-    /// or if the agent is named in the scope given, in that of either session, or
-    /// in an `agent:<agent>:…` among the aliases given or those of the alias's
-    /// session. The main key of an agent that none of these names is like any
-    /// other: leave it out.
+    /// An agent's main session is never taken over. An opaque key does not say that it is a main
+    /// session's. It is recognised if it is that of PicoClaw's default agent, or if the agent is
+    /// named in the scope given, in the scope of either session, or in an `agent:<agent>:…` among
+    /// the aliases given or those of the alias's session. The main key of an agent that none of
+    /// these names is treated like any other: leave it out.
     ///
-    /// The alias's backups stay with it, too. The alias leads to this session from
-    /// then on: a handle with [exact keys](Self::exact_keys) lists and restores
-    /// them under the old key.
+    /// The alias's backups stay with the alias, too. From then on the alias leads to this session:
+    /// a handle with [exact keys](Self::exact_keys) lists and restores them under the old key.
     ///
     /// # Errors
     /// As [`upsert_session_meta`](Self::upsert_session_meta).
@@ -106,32 +103,29 @@ impl StoreHandle {
         })
     }
 
-    /// Gives a session its scope and aliases, as
-    /// [`upsert_session_meta`](Self::upsert_session_meta) does, and takes over
-    /// what the first of the aliases has that has anything, as
-    /// [`promote_alias_history`](Self::promote_alias_history) does, in one step:
-    /// nobody sees one without the other, and no crash leaves it so. Says whether
-    /// it took something over. For a gateway to call before it handles a message:
-    /// if nothing is to be changed, nothing is written.
+    /// In one step, gives a session its scope and aliases, as
+    /// [`upsert_session_meta`](Self::upsert_session_meta) does, and takes over the history and
+    /// summary of the first alias that has any, as
+    /// [`promote_alias_history`](Self::promote_alias_history) does. No reader sees one without the
+    /// other, and no crash leaves only one. Returns whether it took something over. A gateway calls
+    /// this before it handles a message: if nothing needs to change, nothing is written.
     ///
-    /// White space around the key does not count, unless a session has it in its
-    /// key; apart from that it is taken literally. A key of white space alone is
-    /// none. Without a scope the session has none afterwards. A promotion is
-    /// always durable; scope and aliases alone are as durable as this handle's
-    /// appends. A message that someone adds to an alias's own session while it
-    /// is taken over may stay behind there.
+    /// White space around the key is ignored, unless a session has it in its key; apart from that
+    /// the key is taken literally. White space alone is not a key. Without a scope the session has
+    /// none afterwards. A promotion is always durable; scope and aliases alone are as durable as
+    /// this handle's appends. A message that is added to an alias's own session during the takeover
+    /// may stay behind there.
     ///
-    /// If the session has a message or a summary, nothing is taken over, as in PicoClaw, and the
-    /// alias leads to it all the same: what was said under the alias's own key is out of reach
-    /// then, but for [`merge_session`](Self::merge_session), which puts it before the session's
-    /// own.
+    /// If the session has a message or a summary, nothing is taken over, as in PicoClaw, but the
+    /// alias leads to the session all the same. Messages under the alias's own key are then out of
+    /// reach, except for [`merge_session`](Self::merge_session), which puts them before the
+    /// session's own.
     ///
-    /// An alias that the session claims already is not looked at: it was taken
-    /// over, or there was nothing to take, or the session had something itself. So
-    /// what was cleared, truncated or replaced since does not come back. It does
-    /// if the session forgot the alias, because it was ensured without it, or
-    /// deleted: what was taken over is a copy, and the older session still has its
-    /// own ([`delete_session`](Self::delete_session)).
+    /// An alias that the session claims already is not looked at: it was taken over, or there was
+    /// nothing to take, or the session had something itself. So history that was cleared, truncated
+    /// or replaced since does not come back. It does come back if the session forgot the alias,
+    /// because it was ensured without it, or deleted: the history was taken over as a copy, and the
+    /// older session still has its own ([`delete_session`](Self::delete_session)).
     ///
     /// ```
     /// # use sessionlog::Store;
@@ -151,8 +145,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`upsert_session_meta`](Self::upsert_session_meta). Nothing is changed
-    /// then.
+    /// As [`upsert_session_meta`](Self::upsert_session_meta). Nothing is changed then.
     pub fn ensure_session_metadata(
         &self,
         key: &str,
@@ -170,18 +163,16 @@ impl StoreHandle {
         }
     }
 
-    /// Every alias that several sessions claim, in order, with those who do.
-    /// Whom such an alias means is settled
-    /// ([`resolve_session_key`](Self::resolve_session_key)), but those who wrote
-    /// it down meant different sessions. An agent's main alias, which all its
-    /// sessions claim, is left out. Looks at every alias of the store.
+    /// Every alias that several sessions claim, in order, with those sessions. The meaning of such
+    /// an alias is settled ([`resolve_session_key`](Self::resolve_session_key)), but the sessions
+    /// were meant to be different. An agent's main alias, which all its sessions claim, is left
+    /// out. Looks at every alias of the store.
     ///
-    /// A conflict is also logged, as a warning, when it arises, and those that
-    /// opening found are
+    /// A conflict is also logged, as a warning, when it arises. Conflicts found at open are
     /// [counted](crate::RecoveryReport::contested_aliases).
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn alias_conflicts(&self) -> Reply<Vec<AliasConflict>> {
         match &self.side {
             Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
@@ -252,7 +243,7 @@ fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity {
     }
 }
 
-/// Refuses what no sidecar takes, whatever else is in it.
+/// Refuses a scope or aliases that fit no sidecar, whatever else is in it.
 fn check_identity(scope: Option<&RawValue>, aliases: &[String], limit: usize) -> Result<()> {
     if let Some(scope) = scope.map(RawValue::get) {
         check_size(Oversized::Scope, scope.len(), limit)?;

@@ -1,4 +1,4 @@
-//! What a session takes over from the sessions its aliases had.
+//! Taking over history from the sessions that a session's aliases had.
 
 use serde_json::value::RawValue;
 
@@ -13,10 +13,9 @@ use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::{Place, Reply};
 
 impl StoreHandle {
-    /// Looks for something to take over. An alias without a session costs a
-    /// look-up, not a read; so does one that the session claims already: what it
-    /// had was taken over or declined then, and must not come back to a session
-    /// that was cleared since.
+    /// Looks for something to take over. An alias without a session costs a look-up, not a read. So
+    /// does an alias that the session claims already: its history was taken over or declined then,
+    /// and must not come back to a session that was cleared since.
     pub(super) async fn look_for_inheritance(
         &self,
         catalog: &Catalog,
@@ -44,9 +43,9 @@ impl StoreHandle {
         }))
     }
 
-    /// The first of `aliases` with something to take over, and what that is.
-    /// `names` and `scopes` are all that is known of the session: they may say
-    /// whose main session an opaque alias stands for.
+    /// The first of `aliases` with something to take over, and its contents. `names` and `scopes`
+    /// are everything known of the session: they may tell whether an opaque alias is the key of an
+    /// agent's main session.
     pub(super) async fn candidate(
         &self,
         aliases: &[String],
@@ -55,8 +54,8 @@ impl StoreHandle {
         place: Place,
     ) -> Result<Option<(String, Candidate)>> {
         for alias in aliases {
-            // An over-long alias names no session of ours, and must not keep
-            // the aliases after it from being looked at.
+            // An over-long alias names no session of ours, and must not keep the aliases after it
+            // from being looked at.
             if session_file::validate_key(alias).is_err()
                 || session_file::is_main_alias(alias)
                 || scope::is_main_of(alias, names, scopes)
@@ -99,8 +98,8 @@ impl StoreHandle {
         .map(|newest| !newest.is_empty())
     }
 
-    /// Gives a session that has neither live lines nor a summary the `lines`,
-    /// however many; whether it did.
+    /// Gives the `lines`, however many, to a session that has neither live lines nor a summary;
+    /// returns whether it did.
     pub(crate) fn adopt_lines(&self, key: &str, lines: Vec<u8>) -> Reply<bool> {
         let max = self.limits.line;
         self.write(key, move |_| {

@@ -1,4 +1,4 @@
-//! Messages as the lines a command writes, and the limits of those.
+//! Messages as the lines that a command writes, and the limits of those.
 
 use super::StoreHandle;
 use crate::disk::session_file;
@@ -9,7 +9,7 @@ use crate::ground::clock::StampText;
 use crate::ground::emptied;
 use crate::{Message, SessionMeta, StoreOptions};
 
-/// How much one command may write, bytes.
+/// The most that one command may write, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// One line, without its line feed.
@@ -29,8 +29,8 @@ impl Limits {
         }
     }
 
-    /// Those of what is prepared in a file and so stands in no record: a whole
-    /// session that is imported.
+    /// The limits of an imported whole session: it is prepared in a file, and so stands in no
+    /// record.
     fn of_a_whole_session(self) -> Self {
         Self {
             batch: usize::MAX,
@@ -40,8 +40,7 @@ impl Limits {
 }
 
 impl StoreHandle {
-    /// Refuses a summary over the limit of a line, as
-    /// [`set_summary`](Self::set_summary) does.
+    /// Refuses a summary over the limit of a line, as [`set_summary`](Self::set_summary) does.
     ///
     /// # Errors
     /// `MessageTooLarge`.
@@ -58,8 +57,8 @@ impl StoreHandle {
         check_size(Oversized::Sidecar, size, self.limits.sidecar)
     }
 
-    /// Refuses messages of which one, encoded as a line, is over the limit; `now`
-    /// stands for the time of those that have none.
+    /// Refuses messages if one of them, encoded as a line, is over the limit; `now` is the time of
+    /// those that have none.
     ///
     /// # Errors
     /// `MessageTooLarge`, without messages.
@@ -71,9 +70,9 @@ impl StoreHandle {
         Ok(())
     }
 
-    /// As [`set_history`](Self::set_history), for a session of any length: it is
-    /// prepared in a file and takes effect in one step, as every history does,
-    /// so that what it holds passes no record of the journal.
+    /// As [`set_history`](Self::set_history), for a session of any length. It is prepared in a file
+    /// and takes effect in one step, as every history does, so its contents pass through no journal
+    /// record.
     pub(crate) fn import_history(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
         self.replace_history(key, messages, None, self.limits.of_a_whole_session())
     }
@@ -113,7 +112,7 @@ pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) 
     Ok(Lines { bytes, count: 1 })
 }
 
-/// Encodes what is to be stored; messages without a time get the time of now.
+/// Encodes messages to be stored; those without a time get the current time.
 pub(super) fn encode(messages: &[Message], max: Limits, engine: &Engine) -> Result<Lines> {
     let now = StampText::of(engine.shared.clock.now());
     let mut lines = Lines {

@@ -10,36 +10,36 @@ use crate::engine::shard::verbs::rename::Rename;
 use crate::error::{Error, Result};
 use crate::front::reply::Reply;
 
-/// What came of [merging](StoreHandle::merge_session) two sessions.
+/// The outcome of [merging](StoreHandle::merge_session) two sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Merged {
-    /// The newer session had no visible message and no summary: it is the older one now.
+    /// The newer session had no visible message and no summary; it was replaced by the older one.
     Renamed,
     /// The newer session has the messages of both, the older one's first.
     Joined,
 }
 
-/// Another key.
+/// Renaming and merging.
 impl StoreHandle {
-    /// Gives a session another key: its lines, hidden ones included, summary, scope, title,
-    /// labels and pin, unknown fields, times and version, the ids of messages taken
-    /// [once](Self::append_once), backups and archive. All of it or nothing, in one commit;
-    /// always durable. Positions in it stay valid. Copies the session's file.
+    /// Gives a session another key. It keeps its lines, hidden ones included, summary, scope,
+    /// title, labels and pin, unknown fields, times and version, the ids of messages taken
+    /// [once](Self::append_once), backups and archive. All of it or nothing, in one commit; always
+    /// durable. Positions in it stay valid. Copies the session's file.
     ///
-    /// The old key becomes an alias of the new one, and so do the old one's aliases: who
-    /// reads and writes under one of them arrives there. So does a write that was on its way
-    /// to the old key, also one with [exact keys](Self::exact_keys), as long as the store is
-    /// open and that key an alias. Readers may see both keys for a moment. Whoever follows
-    /// changes is told that the new key's session was replaced and the old one's deleted.
+    /// The old key becomes an alias of the new one, and so do the old key's aliases: reads and
+    /// writes under one of them reach the session. So does a write that was on its way to the old
+    /// key, even with [exact keys](Self::exact_keys), as long as the store is open and that key is
+    /// an alias. Readers may see both keys for a moment. Followers of changes are told that the new
+    /// key's session was replaced and the old one's deleted.
     ///
-    /// It waits until no write to either is under way, and until no compaction is; what is
-    /// written meanwhile waits for the compaction, too. Beside somebody who writes to the old
-    /// key all the time without awaiting answers it may wait long.
+    /// It waits until no write to either session and no compaction is under way; writes that arrive
+    /// meanwhile wait for the compaction, too. If a caller writes to the old key all the time
+    /// without awaiting answers, it may wait long.
     ///
-    /// Both keys are taken literally; white space around them does not count, unless a session
-    /// has it in its key. A session of the new key that has neither messages nor a summary
-    /// keeps what is said of it: see [`merge_session`](Self::merge_session).
+    /// Both keys are taken literally; white space around them is ignored, unless a session has it
+    /// in its key. If the new key already has a session with neither messages nor a summary, its
+    /// metadata is kept: see [`merge_session`](Self::merge_session).
     ///
     /// ```
     /// # use sessionlog::Store;
@@ -58,28 +58,28 @@ impl StoreHandle {
     ///
     /// # Errors
     /// [`Error::HasHistory`] if the new key's session has a visible message or a summary;
-    /// [`Error::SessionNotFound`] if the old key has no session; [`Error::IsAlias`] if it has
-    /// none and is an alias, or if either key is an alias of a third session;
-    /// [`Error::InvalidKey`] if both keys are the same, or one is none;
-    /// [`Error::MessageTooLarge`], without messages, if the sidecar would be over
-    /// [its limit](crate::StoreOptions::max_line_bytes); those all verbs share. Nothing is
-    /// changed then.
+    /// [`Error::SessionNotFound`] if the old key has no session; [`Error::IsAlias`] if the old key
+    /// has no session and is an alias, or if either key is an alias of a third session;
+    /// [`Error::InvalidKey`] if both keys are the same, or one is not a key;
+    /// [`Error::MessageTooLarge`], without messages, if the sidecar would be over [its
+    /// limit](crate::StoreOptions::max_line_bytes); the errors all verbs share. Nothing is changed
+    /// then.
     pub fn rename_session(&self, old: &str, new: &str) -> Reply<()> {
         self.go_on_as(old, new, false).and_then(|_| Ok(()))
     }
 
-    /// Puts the history of a session before that of another, which has the messages of both
-    /// then: for a chat whose id changed, and which was written to under the new one already.
-    /// As [`rename_session`](Self::rename_session) in all else: in one commit, with ids,
+    /// Puts the history of the session `old` before that of the session `new`, which then has the
+    /// messages of both. For a chat whose id changed, and that was already written to under the new
+    /// id. In all else as [`rename_session`](Self::rename_session): in one commit, with ids,
     /// backups and archive; the old key and its aliases lead to the new one.
     ///
-    /// Lines that either of them hides come first, and stay hidden. The summary is the older
-    /// one's and, after an empty line, the newer one's. The newer session keeps its scope
-    /// and its title, if it has any, and its unknown fields; it gets those that it lacks. Labels
-    /// are those of both; it is pinned if either is; it was created when the first of them
-    /// was. The older one's checkpoints cannot be gone back to any more. Its backups come
-    /// after the newer one's, with new numbers, if that has any; so do, within a month, its
-    /// archived lines. Positions in either become invalid.
+    /// Lines that either of them hides come first, and stay hidden. The summary is the older one's
+    /// and, after an empty line, the newer one's. The newer session keeps its scope, its title and
+    /// its unknown fields, and gets from the older one those that it lacks. It has the labels of
+    /// both. It is pinned if either is. Its time of creation is the earlier one. The older one's
+    /// checkpoints can no longer be reverted to. If the newer one has backups, the older one's come
+    /// after them, with new numbers; archived lines of the older one likewise come after, within a
+    /// month. Positions in either become invalid.
     ///
     /// ```
     /// # use sessionlog::{Merged, Store};
@@ -99,7 +99,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`rename_session`](Self::rename_session), but for [`Error::HasHistory`].
+    /// As [`rename_session`](Self::rename_session), except [`Error::HasHistory`].
     pub fn merge_session(&self, old: &str, new: &str) -> Reply<Merged> {
         self.go_on_as(old, new, true)
     }
@@ -144,7 +144,7 @@ impl StoreHandle {
     }
 }
 
-/// Has a session go on under another key, and waits for it.
+/// Renames a session, and waits for it.
 pub(super) async fn moved(engine: Arc<Engine>, rename: Rename, new: Arc<str>) -> Result<Merged> {
     let old = &rename.from;
     loop {

@@ -14,26 +14,25 @@ use crate::front::reply::{Place, Reply};
 use crate::front::snapshot::SessionSnapshot;
 use crate::{Message, SessionMeta, StoreStats, StoreStatus, Version};
 
-/// Reading. Reads go to the files on the reader's own thread; when awaited
-/// inside a tokio runtime, on its blocking pool, unless what they return is in
-/// memory: a summary, a sidecar, or messages among at most 16 KiB of lines that
-/// are not in the file yet and, on Linux, the last 16 KiB of the file, if the
-/// operating system has them in memory. They do not queue after writes, except if a session's
-/// files are not open: at its first use, and after they were closed for the limit on
-/// open files, its owner opens them.
+/// Reading. Reads go to the files on the reader's own thread. When awaited inside a tokio runtime,
+/// they run on its blocking pool, unless the result is in memory: a summary, a sidecar, or messages
+/// among at most 16 KiB of lines that are not in the file yet and, on Linux, the last 16 KiB of the
+/// file, if the operating system has them in memory. Reads do not queue after writes, except if a
+/// session's files are not open: at its first use, and after they were closed for the limit on open
+/// files, its owner opens them.
 impl StoreHandle {
-    /// Every visible message of a session, oldest first; none for a session
-    /// that does not exist. All of them are in memory at once. Lines that do not
-    /// decode are left out, and counted in [`StoreStats::corrupt_lines`].
+    /// Every visible message of a session, oldest first; none for a session that does not exist.
+    /// All of them are in memory at once. Lines that do not decode are left out, and counted in
+    /// [`StoreStats::corrupt_lines`].
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::Io`].
+    /// The errors all verbs share, and [`Error::Io`].
     pub fn history(&self, key: &str) -> Reply<Vec<Message>> {
         self.newest(key, usize::MAX, reader::history)
     }
 
-    /// The newest `n` messages, oldest first. Reads backwards from the end: it
-    /// costs what it returns, however long the session is.
+    /// The newest `n` messages, oldest first. Reads backwards from the end: the cost depends on
+    /// what is returned, not on the length of the session.
     ///
     /// # Errors
     /// As [`history`](Self::history).
@@ -43,9 +42,8 @@ impl StoreHandle {
         })
     }
 
-    /// One moment of a session, to read several things of it that belong together: its
-    /// history, a page of it, its summary, its version. That of a session that does not
-    /// exist is empty.
+    /// One moment of a session, to read several things that belong together: its history, a page of
+    /// it, its summary, its version. Empty for a session that does not exist.
     ///
     /// ```
     /// # use sessionlog::{Store, Version};
@@ -75,9 +73,9 @@ impl StoreHandle {
         })
     }
 
-    /// How many messages [`history`](Self::history) would return; 0 for a session that
-    /// does not exist. Reads all of the session; of it, one line at a time is in memory, and
-    /// what is not in the file yet. (`count` of a sidecar is PicoClaw's, which counts lines.)
+    /// The number of messages that [`history`](Self::history) would return; 0 for a session that
+    /// does not exist. Reads all of the session; one line at a time is in memory, and the lines
+    /// that are not in the file yet. (`count` of a sidecar is PicoClaw's, which counts lines.)
     ///
     /// ```
     /// # use sessionlog::Store;
@@ -99,16 +97,15 @@ impl StoreHandle {
         self.read(key, |_, _| Found::rest(reader::count))
     }
 
-    /// Whether there is a session that `key` means: one that was written to and not
-    /// deleted since, however few of its messages are visible, or of which there
-    /// was a file when the store was opened.
+    /// Returns `true` if `key` means a session: one that was written to and not deleted since, even
+    /// without visible messages, or one that had a file when the store was opened.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn exists(&self, key: &str) -> Reply<bool> {
         let (this, key) = (self.clone(), key.to_owned());
         Reply::lookup(move |place| {
-            // A writer knows.
+            // A writer knows without reading.
             let place = match &this.side {
                 Side::Writer(_) => Place::Here,
                 Side::Reader(_) => place,
@@ -128,8 +125,8 @@ impl StoreHandle {
         })
     }
 
-    /// A session's sidecar as it stands. That of a session that does not exist
-    /// is empty, its times the year 1.
+    /// A session's sidecar as it stands. For a session that does not exist it is empty, with times
+    /// in the year 1.
     ///
     /// # Errors
     /// As [`history`](Self::history).
@@ -139,13 +136,12 @@ impl StoreHandle {
         })
     }
 
-    /// The keys of all sessions, in the order of their file names. A session whose sidecar was
-    /// lost is listed under its file's name (`telegram_123`) until a write shows its key. If a
-    /// listed key is another session's alias, read it through
-    /// [`exact_keys`](Self::exact_keys).
+    /// The keys of all sessions, in the order of their file names. A session whose sidecar was lost
+    /// is listed under its file's name (`telegram_123`) until a write shows its key. If a listed
+    /// key is another session's alias, read it through [`exact_keys`](Self::exact_keys).
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn list_sessions(&self) -> Reply<Vec<String>> {
         match &self.side {
             Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
@@ -157,14 +153,13 @@ impl StoreHandle {
         }
     }
 
-    /// The key of the session that `key` means, as PicoClaw resolves it, if
-    /// there is one: the key itself if it has files and no `:`, `/` or `\`; else
-    /// the session that claims it as an alias, the first by file name if several
-    /// do; else the key itself if it has files. White space around it is
-    /// ignored, case is not.
+    /// The key of the session that `key` means, as PicoClaw resolves it, if there is one. It is the
+    /// key itself if it has files and no `:`, `/` or `\`; else the session that claims it as an
+    /// alias, the first by file name if several do; else the key itself if it has files. White
+    /// space around it is ignored, case is not.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn resolve_session_key(&self, key: &str) -> Reply<Option<String>> {
         match &self.side {
             Side::Writer(engine) if engine.is_closed() => Reply::known(Err(engine.failure())),
@@ -176,9 +171,9 @@ impl StoreHandle {
         }
     }
 
-    /// What the store did since it was opened, and what it holds; on one opened read-only,
-    /// only [`StoreStats::corrupt_lines`] counts. Reads numbers in memory: asks neither the
-    /// disk nor the threads of the store, and answers once it is closed, too.
+    /// The store's counters since it was opened, and what it holds now. On a store opened
+    /// read-only, only [`StoreStats::corrupt_lines`] counts. Reads numbers in memory: asks neither
+    /// the disk nor the threads of the store, and also answers after the store is closed.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         match &self.side {
@@ -187,10 +182,10 @@ impl StoreHandle {
         }
     }
 
-    /// How the store is doing: whether it takes writes, what waits, and what space the
-    /// journal takes and the file system has left. Answers for a poisoned or closed store,
-    /// too. Asks the file system, and waits as long as that does; when awaited inside a
-    /// tokio runtime, on its blocking pool.
+    /// The state of the store: whether it takes writes, what waits, and the space that the journal
+    /// takes and the file system has left. Also answers for a poisoned or closed store. Asks the
+    /// file system, and waits as long as that takes; when awaited inside a tokio runtime, on its
+    /// blocking pool.
     ///
     /// ```
     /// use sessionlog::{Health, Store};
@@ -208,7 +203,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Closed`] if the tokio runtime it is awaited in shuts down.
+    /// [`Error::Closed`] if the tokio runtime that awaits it shuts down.
     pub fn status(&self) -> Reply<StoreStatus> {
         let side = self.side.clone();
         Reply::lookup(move |place| {
@@ -233,7 +228,7 @@ impl StoreHandle {
         })
     }
 
-    /// `find` looks at what is in memory, where the reply is polled.
+    /// Reads a session; `find` looks at what is in memory, on the thread that polls the reply.
     pub(super) fn read<T: Send + 'static>(
         &self,
         key: &str,
@@ -264,8 +259,8 @@ impl StoreHandle {
         let mut means = self.canonical(catalog, key)?;
         loop {
             let moment = self.moment_under(engine, means.clone(), place).await?;
-            // A session that got another key since is read under that one: its history is
-            // never empty in between.
+            // A session that got another key since is read under the new key: its history is never
+            // empty in between.
             if moment.meta.version != Version::ABSENT {
                 return Ok(moment);
             }
@@ -299,8 +294,8 @@ impl StoreHandle {
         Reply::command(engine.clone(), key, Load).await
     }
 
-    /// Files nobody owns are read as they are, and stay nobody's: only a write
-    /// shows whose they are.
+    /// Reads files without an owner as they are, and leaves them without one: only a write shows
+    /// which key they belong to.
     async fn unowned(
         &self,
         engine: &Arc<Engine>,
@@ -321,8 +316,8 @@ impl StoreHandle {
         .await
     }
 
-    /// The key of the session that `key` means to this handle, which may take it
-    /// literally, if there is one. Blocks.
+    /// The key of the existing session that `key` means to this handle, which may take keys
+    /// literally. Blocks.
     pub(crate) fn existing(&self, key: &str) -> Result<Option<Arc<str>>> {
         match &self.side {
             Side::Writer(engine) if engine.is_closed() => Err(engine.failure()),
@@ -335,8 +330,8 @@ impl StoreHandle {
         }
     }
 
-    /// The names, without extension, of files that name no session. As a key, such a
-    /// name has these files. Blocks.
+    /// The names, without extension, of files that name no session. Such a name, used as a key, has
+    /// these files. Blocks.
     pub(crate) fn orphans(&self) -> Result<Vec<String>> {
         match &self.side {
             Side::Writer(engine) => Ok(engine.shared.catalog.orphans()),
@@ -344,7 +339,7 @@ impl StoreHandle {
         }
     }
 
-    /// Those of them that are listed, under their name. Blocks.
+    /// The names among [`orphans`](Self::orphans) that are listed as sessions. Blocks.
     pub(crate) fn nameless(&self) -> Result<Vec<String>> {
         match &self.side {
             Side::Writer(engine) => Ok(engine.shared.catalog.nameless()),
@@ -357,8 +352,8 @@ impl StoreHandle {
         pollster::block_on(self.moment_of(key, Place::Here))
     }
 
-    /// All lines of a session as they are, hidden ones included, and where the
-    /// live ones begin. Blocks.
+    /// All lines of a session as they are, hidden ones included, and the offset of the first live
+    /// line. Blocks.
     pub(crate) fn all_lines(&self, key: &str) -> Result<(Vec<u8>, usize)> {
         let looked = pollster::block_on(self.look(key, Place::Here))?;
         let lines = reader::raw_lines(&looked.snapshot);
@@ -368,7 +363,7 @@ impl StoreHandle {
     }
 }
 
-/// Looks at what is in memory, and reads the rest where that may block.
+/// Looks at what is in memory, and reads the rest on a thread where it may block.
 pub(crate) async fn find_in<T: Send + 'static>(
     snapshot: Arc<Snapshot>,
     counters: Arc<Counters>,
@@ -400,10 +395,10 @@ pub(crate) fn find_newest(
     Found::rest(move |snapshot, counters| newest.completed(snapshot, n, counters))
 }
 
-/// What memory says of an answer.
+/// The part of an answer that memory gives.
 pub(crate) enum Found<T> {
     All(io::Result<T>),
-    /// Not enough: this reads the file.
+    /// Not enough; this function reads the file.
     Rest(Read<T>),
 }
 

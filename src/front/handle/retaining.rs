@@ -1,4 +1,4 @@
-//! Letting sessions go that are too old or too many.
+//! Deleting sessions that are too old or too many.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ pub struct Retention {
     policy: RetentionPolicy,
 }
 
-/// Letting go.
+/// Retention.
 impl StoreHandle {
-    /// Which sessions a policy lets go, and to let them go. Nothing runs by itself: who
-    /// wants that calls [`apply`](Retention::apply) from time to time.
+    /// Plans and applies a retention policy. Nothing runs by itself: call
+    /// [`apply`](Retention::apply) from time to time.
     ///
     /// ```
     /// use sessionlog::{RetentionPolicy, Store};
@@ -52,22 +52,21 @@ impl StoreHandle {
 }
 
 impl Retention {
-    /// Which sessions would go now. Reads as [`sessions`](StoreHandle::sessions) does.
+    /// The sessions that would be deleted now. Reads as [`sessions`](StoreHandle::sessions) does.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn plan(&self) -> Reply<RetentionPlan> {
         let this = self.clone();
         Reply::lookup(move |place| Box::pin(async move { this.plan_at(place).await }))
     }
 
-    /// Plans anew, and [deletes](StoreHandle::delete_session) the sessions that go, those
-    /// updated first before the others, for good, unless they were changed since the plan: one that is
-    /// written to meanwhile stays. Done in part after an error, or if the reply is dropped;
-    /// applied again, it does the rest.
+    /// Plans anew, and [deletes](StoreHandle::delete_session) the planned sessions for good, those
+    /// updated first before the others. A session that was changed since the plan stays. After an
+    /// error, or if the reply is dropped, part of it is done; applying again does the rest.
     ///
     /// # Errors
-    /// Those all verbs share; not that a session cannot be read or written.
+    /// The errors all verbs share. A session that cannot be read or written is reported instead.
     pub fn apply(&self) -> Reply<RetentionReport> {
         let this = self.clone();
         Reply::lookup(move |place| {
@@ -115,11 +114,11 @@ impl Retention {
         blocking(place, judge).await
     }
 
-    /// Whether the session was as the plan has it, and is gone.
+    /// Returns true if the session was as the plan has it, and is now deleted.
     async fn delete(&self, engine: &Arc<Engine>, expired: &Expired, place: Place) -> Result<bool> {
         let session = &expired.session;
         let moment = self.chats.moment_of(&session.key, place).await?;
-        // Changes that were made at once have one time, but not one size.
+        // Changes made at once have the same time, but not the same size.
         let bytes = moment.live.end + moment.tail_len as u64;
         let is_same = *moment.meta.updated_at.text().as_str() == *session.updated_at
             && bytes == session.bytes
@@ -141,7 +140,7 @@ impl Retention {
 }
 
 impl RetentionReport {
-    /// One session's files must not keep all others from being let go.
+    /// Unreadable files of one session must not keep the others from being deleted.
     fn take(&mut self, expired: Expired, deleted: Result<bool>) -> Result<()> {
         let key = &expired.session.key;
         match deleted {

@@ -25,12 +25,12 @@ use crate::ground::sync::atomic::{AtomicBool, Ordering};
 
 /// Searching.
 impl StoreHandle {
-    /// The messages that `query` looks for, session by session, each session's oldest first:
-    /// of each session what [`history`](Self::history) shows at one moment. Sessions are
-    /// those that [`list_sessions`](Self::list_sessions) lists; they are searched at the same
-    /// time, on as many threads as the machine runs at once, while somebody asks for more.
-    /// What is found ahead of that is kept, some tens of MiB at most. Nothing is indexed: it
-    /// takes as long as reading the files.
+    /// Finds the messages that match `query`, session by session, each session's oldest first. Of
+    /// each session it searches the messages that [`history`](Self::history) shows at one moment.
+    /// The sessions are those that [`list_sessions`](Self::list_sessions) lists. Several are
+    /// searched at the same time, on as many threads as the machine runs at once, while the caller
+    /// asks for more. Hits found ahead of the caller are kept, some tens of MiB at most. There is
+    /// no index: a search takes as long as reading the files.
     ///
     /// ```
     /// use sessionlog::{SearchQuery, SessionQuery, Store};
@@ -77,23 +77,23 @@ impl StoreHandle {
 #[derive(Debug)]
 pub(crate) struct Hunt {
     quarry: Quarry,
-    /// In the order of what is found; nothing before the sessions were listed.
+    /// The work in the order of its hits; `None` before the sessions are listed.
     work: Option<VecDeque<Work>>,
-    /// How many sessions are searched before who asks is told.
+    /// The number of sessions searched before the caller is told.
     at_a_time: usize,
 }
 
-/// What is searched for, and where.
+/// The pattern and the places to search.
 #[derive(Debug)]
 struct Quarry {
     chats: StoreHandle,
     needle: Needle,
     sessions: SessionQuery,
-    /// Whether summaries and titles are searched, too.
+    /// True if summaries and titles are searched, too.
     summaries: bool,
-    /// The archive, if that is searched.
+    /// The archive, if it is searched.
     archived: Option<Mutex<Parts>>,
-    /// Whether nobody waits for what is found any more.
+    /// True once no caller waits for hits any more.
     given_up: Arc<AtomicBool>,
 }
 
@@ -106,26 +106,27 @@ enum Work {
     Tell(Vec<Result<SearchHit>>),
 }
 
-/// One moment of a session, and where its lines begin that are not hidden.
+/// One moment of a session, and the offset of its first line that is not hidden.
 type Moment = (Arc<Snapshot>, u64);
 
-/// What is left of a session to search.
+/// The part of a session that is left to search.
 #[derive(Debug)]
 struct Rest {
     key: String,
     lines: Lines,
     numbering: Numbering,
     start: u64,
-    /// Where the lines begin that are not hidden.
+    /// The offset of the first line that is not hidden.
     shown: u64,
-    /// When it was archived, if it was.
+    /// The month in which it was archived, if it was.
     archived: Option<String>,
 }
 
 /// The most sessions that are searched at a time.
 const SESSIONS: usize = 1024;
 
-/// How often a session and its archive are searched anew that a compaction changes meanwhile.
+/// The number of times that a session and its archive are searched again because a compaction
+/// changes them meanwhile.
 const ROUNDS: usize = 8;
 
 impl Hunt {
@@ -133,12 +134,12 @@ impl Hunt {
         self.work.as_ref().is_some_and(VecDeque::is_empty)
     }
 
-    /// What is set if nobody waits for what is found any more.
+    /// The flag that is set once no caller waits for hits any more.
     pub(crate) fn given_up(&self) -> Arc<AtomicBool> {
         self.quarry.given_up.clone()
     }
 
-    /// Searches on; it may find nothing, and not be over.
+    /// Searches on. It may find nothing and still not be over.
     pub(crate) fn further(self) -> Reply<(Self, Vec<Result<SearchHit>>)> {
         Reply::lookup(move |place| Box::pin(blocking(place, move || self.go_on())))
     }
@@ -166,7 +167,7 @@ impl Hunt {
         Ok((self, found))
     }
 
-    /// Searches the next sessions, `first` before all.
+    /// Searches the next sessions, beginning with `first`.
     fn search(&mut self, first: Listed, work: &mut VecDeque<Work>) -> Result<()> {
         let mut sessions = vec![first];
         while sessions.len() < self.at_a_time
@@ -176,7 +177,8 @@ impl Hunt {
             sessions.push(session);
         }
         let searched = self.quarry.search(&sessions)?;
-        // Who looks for what is often there is told soon, and who finds little goes far.
+        // A caller that searches for frequent text gets hits soon; a rare text is searched for in
+        // large steps.
         self.at_a_time = if searched.iter().any(|part| is_unsearched(part)) {
             self.at_a_time.div_ceil(2)
         } else {
@@ -191,13 +193,13 @@ impl Hunt {
     }
 }
 
-/// Whether a session is left as it was, for want of room.
+/// True if a session was not searched for lack of room.
 fn is_unsearched(part: &[Work]) -> bool {
     matches!(part, [Work::Search(_)])
 }
 
 impl Quarry {
-    /// All sessions that are to be searched.
+    /// All sessions to be searched.
     fn all(&self) -> Result<VecDeque<Work>> {
         match &self.chats.side {
             Side::Writer(engine) if engine.is_closed() => Err(engine.failure()),
@@ -219,7 +221,7 @@ impl Quarry {
         work
     }
 
-    /// What comes of searching these sessions, in their order.
+    /// The result of searching these sessions, in their order.
     fn search(&self, sessions: &[Listed]) -> Result<Vec<Vec<Work>>> {
         let engine = match &self.chats.side {
             Side::Writer(engine) => engine,
@@ -231,7 +233,7 @@ impl Quarry {
             let of_own = || self.of_own(engine, session);
             self.searched(session, &room, &own, of_own)
         });
-        // Told for each session, it would not look like the end.
+        // Reported for each session, the error would not look like the end.
         if engine.is_closed() {
             return Err(engine.failure());
         }
@@ -260,9 +262,8 @@ impl Quarry {
         parts.collect()
     }
 
-    /// Searches a session and its archive, beside a writer, until its file is the same before
-    /// and after: what a compaction moved from one to the other meanwhile would be found twice,
-    /// or not at all.
+    /// Searches a session and its archive, beside a writer, until its file is the same before and
+    /// after. Otherwise lines that a compaction moved meanwhile would be found twice or not at all.
     fn search_with_archive(
         &self,
         view: &DirectoryView,
@@ -327,14 +328,14 @@ impl Quarry {
         found
     }
 
-    /// What is found in the title and the summary of a session.
+    /// The hits in the title and the summary of a session.
     fn outside(&self, session: &Listed, sight: &dyn Sight) -> Vec<Work> {
         if !self.summaries {
             return Vec::new();
         }
         let meta = match sight.meta(session) {
             Ok(meta) => meta,
-            // That is told when its lines are searched.
+            // The error is reported when its lines are searched.
             Err(_) if self.asks() => return Vec::new(),
             Err(error) => return vec![Work::Tell(vec![Err(error)])],
         };
@@ -350,18 +351,18 @@ impl Quarry {
         vec![Work::Tell(found.collect())]
     }
 
-    /// A session as it stands, if it may have what is looked for.
+    /// A session as it stands, if it may have a match.
     fn of_own(&self, engine: &Arc<Engine>, session: &Listed) -> Result<Option<Moment>> {
         let source = Owned(&self.chats, engine);
         let (stem, key) = session;
         if !self.admits(&source, session)? {
             return Ok(None);
         }
-        // Its owner need not read it if there is nothing to be found.
+        // Its owner need not read it if there is no match in the file.
         if source.is_cold(key) {
             let shared = &engine.shared;
             let lines = Lines::of_file(&*shared.storage, &shared.dir, stem);
-            // If it does not read, its owner says why, or has taken it over meanwhile.
+            // If it cannot be read, its owner says why, or has taken it over meanwhile.
             if lines.is_ok_and(|lines| self.needle.is_in(&lines).is_ok_and(|is_in| !is_in)) {
                 return Ok(None);
             }
@@ -371,7 +372,7 @@ impl Quarry {
         Ok(Some((snapshot, shown)))
     }
 
-    /// A session as it was looked at, if it may have what is looked for.
+    /// A session as the group saw it, if it may have a match.
     fn in_group(&self, group: &Group<'_>, session: &Listed) -> Result<Option<Moment>> {
         if !self.admits(group, session)? {
             return Ok(None);
@@ -389,12 +390,12 @@ impl Quarry {
         Ok(!self.asks() || self.sessions.admits(&session.1, &sight.meta(session)?))
     }
 
-    /// Whether sidecars tell which sessions are searched.
+    /// True if sidecars tell which sessions are searched.
     fn asks(&self) -> bool {
         self.sessions.order == SessionOrder::Name && !self.sessions.admits_all()
     }
 
-    /// Searches the rest of a session. What is found, and what is left then, comes first.
+    /// Searches the rest of a session. Its hits, and the part then left, come first.
     fn go_on(&self, rest: Rest, room: &Room, work: &mut VecDeque<Work>) {
         let found = self.needle.find_in(&rest.lines, rest.start, room);
         let failed = found.failed.map(|e| Err(unread(&rest.key, e)));

@@ -16,30 +16,28 @@ use crate::front::reply::Reply;
 
 /// Deleting.
 impl StoreHandle {
-    /// Deletes a session: both its files, and its aliases and
-    /// [backups](Self::list_backups) with it; it cannot be brought back, unless the store has a
-    /// trash. Readers that hold a snapshot finish with it. Does nothing to a session that does
-    /// not exist. Like every verb it resolves the key first: given an alias it deletes
-    /// the session the alias names. Always durable.
+    /// Deletes a session: both its files, its aliases and its [backups](Self::list_backups). It
+    /// cannot be brought back, unless the store has a trash. Readers that hold a snapshot finish
+    /// with it. Does nothing to a session that does not exist. Like every verb it resolves the key
+    /// first: given an alias, it deletes the session that the alias names. Always durable.
     ///
-    /// With [`StoreOptions::trash`](crate::StoreOptions::trash) the session is kept with all
-    /// there is of it, and [`undelete`](Self::undelete) brings it back. In the trash its key is
-    /// `deleted:20261128T192303.123456789Z:` (the time in UTC) and the one that it had; that one
-    /// and its aliases mean nothing then, or what they would without it.
-    /// [`SessionQuery::deleted`](crate::SessionQuery::deleted) alone lists it. It can be read
-    /// under that key, and not written to. It is gone once it is deleted under that key or
-    /// [erased](Self::erase), or if [retention](Self::retention) is applied when it was kept for
-    /// long enough. Other programs see its files: to them it is a session of that key. To put a
-    /// session there copies its file, and waits until no compaction of it is under way.
+    /// With [`StoreOptions::trash`](crate::StoreOptions::trash) the whole session is kept, and
+    /// [`undelete`](Self::undelete) brings it back. In the trash its key is
+    /// `deleted:20261128T192303.123456789Z:` (the time in UTC) followed by its former key. The
+    /// former key and its aliases then mean nothing, or whatever they mean without this session.
+    /// [`SessionQuery::deleted`](crate::SessionQuery::deleted) alone lists it. It can be read under
+    /// the key in the trash, but not written to. It is gone once it is deleted under that key or
+    /// [erased](Self::erase), or once [retention](Self::retention) is applied after it was kept for
+    /// long enough. Other programs see its files: to them it is a session of that key. Moving a
+    /// session to the trash copies its file, and waits until no compaction of it is under way.
     ///
-    /// An older session that it took history over from is a session of its own,
-    /// and stays; whoever ensures the same aliases again takes it over again. To
-    /// be rid of everything that was said, delete first what the session's
-    /// aliases name, with [`exact_keys`](Self::exact_keys).
+    /// An older session that it took history over from is a session of its own, and stays; ensuring
+    /// the same aliases again takes it over again. To be rid of everything that was said, first
+    /// delete the sessions that its aliases name, with [`exact_keys`](Self::exact_keys).
     ///
     /// # Errors
-    /// Those all verbs share. Nothing is put into the trash that cannot be read, or for whose copy
-    /// there is no space: see [`delete_for_good`](Self::delete_for_good).
+    /// The errors all verbs share. A session that cannot be read, or for whose copy there is no
+    /// space, is not moved to the trash: see [`delete_for_good`](Self::delete_for_good).
     pub fn delete_session(&self, key: &str) -> Reply<()> {
         let has_trash = match &self.side {
             Side::Writer(engine) => engine.shared.trash.is_some(),
@@ -48,12 +46,12 @@ impl StoreHandle {
         self.let_go(key, has_trash)
     }
 
-    /// Deletes a session without putting it into the trash, or one that is there already:
-    /// [`delete_session`](Self::delete_session) of a store that has none. It needs no space, and
-    /// reads nothing of the session.
+    /// Deletes a session without moving it to the trash, or one that is in the trash already, as
+    /// [`delete_session`](Self::delete_session) does in a store without a trash. It needs no space,
+    /// and reads nothing of the session.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn delete_for_good(&self, key: &str) -> Reply<()> {
         self.let_go(key, false)
     }
@@ -66,12 +64,11 @@ impl StoreHandle {
         self.ask(key, delete)
     }
 
-    /// Brings back the session that was [deleted](Self::delete_session) last under a key, or
-    /// under an alias if none was under a key, out of the trash; or the one that has this very
-    /// key in the trash. Answers with the key that it has again. Lines, summary, title, labels
-    /// and pin, ids of messages taken once, backups, archive and positions are as they were. So
-    /// are its aliases, but for those that became another session's. Always durable; copies the
-    /// session's file.
+    /// Brings a session back from the trash: the one [deleted](Self::delete_session) last under a
+    /// key, or under an alias if none was under a key, or the one that has this very key in the
+    /// trash. Answers with the key that it has again. Lines, summary, title, labels and pin, ids of
+    /// messages taken once, backups, archive and positions are as they were. So are its aliases,
+    /// except those that became another session's. Always durable; copies the session's file.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -96,11 +93,12 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// [`Error::SessionNotFound`] if none is there; [`Error::HasHistory`] if its key has a session
-    /// again, with a message or a summary: [`merge_session`](Self::merge_session) of the key in
-    /// the trash and that one puts it before; [`Error::IsAlias`] if its key is another session's
-    /// alias, which only [`exact_keys`](Self::exact_keys) reach past, and is no agent's main one;
-    /// those all verbs share. Nothing is changed then.
+    /// [`Error::SessionNotFound`] if no such session is in the trash. [`Error::HasHistory`] if its
+    /// key has a session again, with a message or a summary: use
+    /// [`merge_session`](Self::merge_session) with the key in the trash and that key, which puts
+    /// the deleted history first. [`Error::IsAlias`] if its key is another session's alias, but not
+    /// an agent's main one; only [`exact_keys`](Self::exact_keys) bypass this. The errors all verbs
+    /// share. Nothing is changed then.
     pub fn undelete(&self, key: &str) -> Reply<String> {
         let engine = match self.writer() {
             Ok(engine) => engine.clone(),
@@ -134,7 +132,7 @@ impl StoreHandle {
         }
     }
 
-    /// The key that a session has in the trash, and the one that it had.
+    /// The key that a session has in the trash, and its former key.
     fn in_trash(&self, engine: &Arc<Engine>, key: &str) -> Result<(String, String)> {
         let mut all = Kept::all(self, engine);
         all.reverse();
@@ -157,12 +155,12 @@ impl StoreHandle {
 /// A session in the trash.
 pub(super) struct Kept {
     pub(super) key: String,
-    /// What its sidecar said before the deletion.
+    /// Its sidecar before the deletion.
     pub(super) was: Result<Arc<MetaText>>,
 }
 
 impl Kept {
-    /// Whether it had that key, or that alias, unless it is an agent's main one.
+    /// True if it had this key, or this alias, unless the alias is an agent's main one.
     pub(super) fn is_called(&self, name: &str) -> bool {
         match &self.was {
             Ok(was) => {
@@ -173,7 +171,7 @@ impl Kept {
         }
     }
 
-    /// All, in the order of their deletion.
+    /// All sessions in the trash, in the order of their deletion.
     pub(super) fn all(chats: &StoreHandle, engine: &Arc<Engine>) -> Vec<Self> {
         let mut listed: Vec<Listed> = engine.shared.catalog.listed();
         listed.retain(|(_, key)| session_file::is_deleted_key(key));

@@ -1,5 +1,5 @@
-//! The verbs that change several things of a session at once, or make sure that it did not
-//! change meanwhile.
+//! The verbs that change several things of a session at once, or only if it did not change
+//! meanwhile.
 
 use std::fmt::Debug;
 
@@ -14,24 +14,23 @@ use crate::front::context::Messages;
 use crate::front::reply::Reply;
 use crate::front::update::{Appended, Update};
 
-/// How long a message's id may be, bytes.
+/// The maximum length of a message's id, in bytes.
 const MAX_ID: usize = 256;
 
 /// One commit for several changes, and changes that are made once only.
 impl StoreHandle {
-    /// Appends, replaces the summary, title, labels and pin, hides old messages and records
-    /// the token count, as far as the [`Update`] says so, in one commit; the version that the session is at then.
-    /// A session that does not exist is made, unless there is nothing but messages to hide.
-    /// An update that names nothing answers with the version that there is.
+    /// Applies an [`Update`] in one commit: appends messages, replaces the summary, title, labels
+    /// and pin, hides old messages, and records the token count, as far as it says so. Returns the
+    /// session's new version. A session that does not exist is created, unless the update only
+    /// hides messages. An update that names nothing returns the current version.
     ///
-    /// With [`Update::expect`] it is made only if nothing changed the session since; a
-    /// compaction does not. Who takes a [`Position`](crate::Position) instead,
-    /// [`Keep::From`], keeps what was appended meanwhile and needs no version for that: a chat
-    /// in which people write while a summary is made needs that, and one summariser at a time,
-    /// for the later summary wins. A version is for decisions that nothing may have come
-    /// between. Of a
-    /// session without a sidecar, which nobody owns before its first write, both are void
-    /// with that write: the first update that names one is refused.
+    /// With [`Update::expect`] it applies only if nothing changed the session since; a compaction
+    /// does not count. A caller that uses a [`Position`](crate::Position) instead, [`Keep::From`],
+    /// keeps what was appended meanwhile and needs no version for that. A chat in which people
+    /// write while a summary is made needs that, and one summariser at a time, for the later
+    /// summary wins. A version is for decisions that no change may come before. A session without a
+    /// sidecar has no owner before its first write, and that write invalidates both its versions
+    /// and its positions: the first update that names one is refused.
     ///
     /// At the handle's level of durability, but always durable if it hides messages.
     ///
@@ -60,9 +59,9 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share; [`Error::VersionConflict`]; [`Error::PositionNotFound`]; those
-    /// of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary). None
-    /// changes anything.
+    /// The errors all verbs share; [`Error::VersionConflict`]; [`Error::PositionNotFound`]; those
+    /// of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary). After an error
+    /// nothing is changed.
     pub fn update(&self, key: &str, update: Update) -> Reply<Version> {
         let Update {
             messages,
@@ -110,10 +109,10 @@ impl StoreHandle {
     }
 
     /// Appends messages, but only if the session still has the history that `position` is of;
-    /// the version that the session is at then. For answers that take long: one to a
-    /// conversation that was deleted, cleared, replaced or taken back meanwhile, or of which a
-    /// message was edited or removed, is refused, and does not begin a new one. What was
-    /// appended or truncated meanwhile does not matter.
+    /// returns the session's new version. For answers that take long: if the conversation was
+    /// deleted, cleared, replaced or reverted meanwhile, or one of its messages edited or removed,
+    /// the answer is refused and does not begin a new conversation. Appends and truncations
+    /// meanwhile do not matter.
     ///
     /// ```
     /// use sessionlog::{Error, Message, Store};
@@ -145,13 +144,13 @@ impl StoreHandle {
         self.update(key, Update::new().after(position).append(messages))
     }
 
-    /// Replaces a session's title; an empty one takes it away. A session that does not exist
-    /// is made.
+    /// Replaces a session's title; an empty one removes it. A session that does not exist is
+    /// created.
     ///
-    /// Title, labels and pin stand in the sidecar as `title`, `labels` and `pinned`, and in
-    /// the store's own copy of it: PicoClaw drops them when it writes, and the next open puts
-    /// them back. They stay with the session until it is deleted; one that takes its history
-    /// over has its own. An [`Update`] changes them with other things in one commit.
+    /// Title, labels and pin stand in the sidecar as `title`, `labels` and `pinned`, and in the
+    /// store's own copy of it: PicoClaw drops them when it writes, and the next open puts them
+    /// back. They stay with the session until it is deleted; a session that takes over its history
+    /// has its own. An [`Update`] changes them with other things in one commit.
     ///
     /// ```
     /// use sessionlog::{SessionQuery, Store};
@@ -173,14 +172,14 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`], without messages, for a title
+    /// The errors all verbs share, and [`Error::MessageTooLarge`], without messages, for a title
     /// that would bring the sidecar over [its limit](crate::StoreOptions::max_line_bytes).
     pub fn set_title(&self, key: &str, title: &str) -> Reply<()> {
         self.tag(key, Update::new().title(title))
     }
 
-    /// Replaces a session's labels, as [`set_title`](Self::set_title) does its title. White
-    /// space around each is left out, and what is blank or stands there already.
+    /// Replaces a session's labels, as [`set_title`](Self::set_title) does its title. White space
+    /// around each is trimmed; blank and repeated labels are left out.
     ///
     /// # Errors
     /// As [`set_title`](Self::set_title).
@@ -192,7 +191,7 @@ impl StoreHandle {
         self.tag(key, Update::new().labels(labels))
     }
 
-    /// Pins a session, or unpins it, as [`set_title`](Self::set_title) gives it a title.
+    /// Pins or unpins a session, as [`set_title`](Self::set_title) gives it a title.
     ///
     /// # Errors
     /// As [`set_title`](Self::set_title).
@@ -204,7 +203,7 @@ impl StoreHandle {
         self.change_tags(key, update.tags)
     }
 
-    /// Changes a session's tags; one that is not there is made.
+    /// Changes a session's tags; a session that does not exist is created.
     pub(crate) fn change_tags(&self, key: &str, tags: TagChange) -> Reply<()> {
         let tag = update::Update {
             tags,
@@ -214,20 +213,20 @@ impl StoreHandle {
         self.ask(key, tag)
     }
 
-    /// Appends messages, unless the session took some under this id before: for platforms
-    /// that deliver an update again. The id is any text of 1 to 256 bytes, such as the
-    /// platform's message id; each session has its own.
+    /// Appends messages, unless the session took some under this id before: for platforms that
+    /// deliver an update again. The id is any text of 1 to 256 bytes, such as the platform's
+    /// message id; each session has its own ids.
     ///
-    /// Only the id counts: another message under it is a duplicate, too, and no message at all
-    /// spends it.
+    /// Only the id counts: another message under it is a duplicate, too, and an append without
+    /// messages uses up the id.
     ///
-    /// An id is remembered from the moment its messages are: after a crash both are there,
-    /// or neither. It survives truncating, compacting, replacing and taking back the
-    /// history, and goes when the session is deleted. Of each session at least the newest
-    /// [`once_ids`](crate::StoreOptions::once_ids) are remembered, in
-    /// `.sessionlog/once`; a store that is opened by a process that does not know of them
-    /// leaves them as they are. Promoting a history does not take its ids along. While the first delivery is under way the second waits for
-    /// it. At the handle's level of durability; a `Duplicate` is always durable.
+    /// An id is stored in the same commit as its messages: after a crash both are there, or
+    /// neither. It survives truncating, compacting, replacing and reverting the history, and is
+    /// removed when the session is deleted. Of each session at least the newest
+    /// [`once_ids`](crate::StoreOptions::once_ids) are remembered, in `.sessionlog/once`; a process
+    /// that does not know of them leaves them as they are when it opens the store. Promoting a
+    /// history does not take its ids along. While the first delivery is under way, the second waits
+    /// for it. At the handle's level of durability; a `Duplicate` is always durable.
     ///
     /// ```
     /// use sessionlog::{Appended, Message, Store};
@@ -263,8 +262,9 @@ impl StoreHandle {
         self.commit(key, messages, once)
     }
 
-    /// Hides all but what `keep` says. As [`truncate_history`](Self::truncate_history), but
-    /// can be told to cut where a turn begins, or at a position.
+    /// Hides all messages except those that `keep` selects. As
+    /// [`truncate_history`](Self::truncate_history), but can cut where a turn begins, or at a
+    /// position.
     ///
     /// ```
     /// use sessionlog::{Keep, Message, Store};
@@ -286,7 +286,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::PositionNotFound`].
+    /// The errors all verbs share, and [`Error::PositionNotFound`].
     pub fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {
         let truncate = update::Update {
             keep: Some(keep),
@@ -295,8 +295,8 @@ impl StoreHandle {
         self.ask(key, truncate)
     }
 
-    /// How many ids of messages of a session are remembered at least; of a store opened read-only
-    /// all that there are.
+    /// The least number of message ids that are remembered for a session; for a store opened
+    /// read-only, all.
     pub(crate) fn once_ids(&self) -> usize {
         match &self.side {
             Side::Writer(engine) => engine.shared.once_ids,
@@ -304,7 +304,7 @@ impl StoreHandle {
         }
     }
 
-    /// Dates a session; one that is not there is made.
+    /// Dates a session; one that does not exist is created.
     pub(crate) fn date(&self, key: &str, dates: update::Dates) -> Reply<()> {
         let besides = update::Update {
             dates: Some(dates),

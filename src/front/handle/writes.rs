@@ -1,4 +1,4 @@
-//! The verbs that change what a session says, and flushing that.
+//! The verbs that change a session's history and summary, and flushing.
 
 use std::fmt::Debug;
 
@@ -23,7 +23,7 @@ impl StoreHandle {
     ///
     /// # Errors
     /// [`Error::InvalidMessage`](crate::Error::InvalidMessage) for a role that starts with `_`,
-    /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), and those all verbs share.
+    /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), and the errors all verbs share.
     pub fn add_message(&self, key: &str, role: &str, content: &str) -> Reply<()> {
         self.add_text(key.into(), role, content)
     }
@@ -38,8 +38,8 @@ impl StoreHandle {
 
     /// Appends a message. A missing `created_at` becomes the time of the call.
     ///
-    /// A transient message (an assistant's reasoning and nothing else) is
-    /// accepted and not stored, as PicoClaw does.
+    /// A transient message (an assistant's reasoning and nothing else) is accepted and not stored,
+    /// as in PicoClaw.
     ///
     /// ```
     /// # use sessionlog::{Message, Store};
@@ -59,8 +59,8 @@ impl StoreHandle {
         self.add_all(key.into(), [message])
     }
 
-    /// Appends several messages as one: after a crash all of them are there, or
-    /// none. For what belongs together, such as a tool call and its result.
+    /// Appends several messages as one: after a crash all of them are there, or none. For messages
+    /// that belong together, such as a tool call and its result.
     ///
     /// ```
     /// # use sessionlog::{Message, Store};
@@ -78,9 +78,9 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// As [`add_message`](Self::add_message); [`Error::MessageTooLarge`](crate::Error::MessageTooLarge) also
-    /// if the batch exceeds
-    /// [its limit](crate::StoreOptions::max_batch_bytes).
+    /// As [`add_message`](Self::add_message);
+    /// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge) also if the batch exceeds [its
+    /// limit](crate::StoreOptions::max_batch_bytes).
     pub fn append_all(&self, key: &str, messages: Vec<Message>) -> Reply<()> {
         self.add_all(key.into(), messages)
     }
@@ -97,11 +97,10 @@ impl StoreHandle {
         })
     }
 
-    /// Replaces a session's history; transient messages are left out, a missing
-    /// `created_at` becomes the time of the call. Summary, scope and aliases
-    /// stay; prompt, checkpoints and token counts of its
-    /// [conversation](Self::context) go with the lines. Readers see the old history or
-    /// the new one. No backup is made. Always durable.
+    /// Replaces a session's history. Transient messages are left out; a missing `created_at`
+    /// becomes the time of the call. Summary, scope and aliases stay; prompt, checkpoints and token
+    /// counts of its [conversation](Self::context) go with the lines. Readers see the old history
+    /// or the new one. No backup is made. Always durable.
     ///
     /// # Errors
     /// As [`append_all`](Self::append_all).
@@ -109,10 +108,11 @@ impl StoreHandle {
         self.replace_history(key, messages, None, self.limits)
     }
 
-    /// Replaces a session's history as [`set_history`](Self::set_history), but only if the
-    /// session is at this version, as [`SessionSnapshot::version`](crate::SessionSnapshot::version)
-    /// told it: for histories that were read, changed and are written back. The version that the
-    /// session is at then. [`Version::ABSENT`] expects that there is none.
+    /// Replaces a session's history as [`set_history`](Self::set_history) does, but only if the
+    /// session is at this version, as returned by
+    /// [`SessionSnapshot::version`](crate::SessionSnapshot::version). For a history that was read,
+    /// changed and is written back. Returns the session's new version. [`Version::ABSENT`] expects
+    /// that there is no session.
     ///
     /// ```
     /// use sessionlog::{Error, Message, Store};
@@ -162,9 +162,9 @@ impl StoreHandle {
     /// Replaces a session's summary.
     ///
     /// # Errors
-    /// Those all verbs share, and [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without messages,
-    /// for a summary over the limit of a line, or one that would bring the sidecar
-    /// over [its own](crate::StoreOptions::max_line_bytes).
+    /// The errors all verbs share, and [`Error::MessageTooLarge`](crate::Error::MessageTooLarge),
+    /// without messages, for a summary over the limit of a line, or one that would bring the
+    /// sidecar over [its own limit](crate::StoreOptions::max_line_bytes).
     pub fn set_summary(&self, key: &str, summary: &str) -> Reply<()> {
         let (level, fits) = (self.level, self.check_summary(summary));
         let summary = summary.to_owned();
@@ -174,48 +174,47 @@ impl StoreHandle {
         })
     }
 
-    /// Hides all but the newest `keep_last` messages. They stay in the file, as
-    /// skipped lines, until it is compacted. Costs what is kept, not what is
-    /// there. Does nothing to a session that does not exist. Always durable.
+    /// Hides all but the newest `keep_last` messages. The hidden ones stay in the file, as skipped
+    /// lines, until it is compacted. The cost depends on what is kept, not on what is there. Does
+    /// nothing to a session that does not exist. Always durable.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn truncate_history(&self, key: &str, keep_last: usize) -> Reply<()> {
         self.truncate_to(key, Keep::Last(keep_last))
     }
 
-    /// Rewrites the session's file without its skipped lines. Live lines are
-    /// copied as bytes, also those that do not decode. Appends to the session go
-    /// on meanwhile. The store does this by itself once skipped lines
-    /// outnumber live ones, unless
-    /// [`auto_compact`](crate::StoreOptions::auto_compact) is off. Does nothing if
-    /// nothing is skipped. If a compaction is under way the reply is that one's, and
-    /// what was truncated since it began may stay in the file, skipped. The reply
-    /// arrives when the new file is in place, after the compactions that began before it;
-    /// beside messages that are written, each is followed by a rest of twice its time, at
-    /// most 20 ms. Needs space for the new file beside the old one; on a full disk that
-    /// is what the store keeps for this, 1 MiB at most. Always durable.
+    /// Rewrites the session's file without its skipped lines. Live lines are copied as bytes,
+    /// including those that do not decode. Appends to the session go on meanwhile. The store does
+    /// this by itself once skipped lines outnumber live ones, unless
+    /// [`auto_compact`](crate::StoreOptions::auto_compact) is off. Does nothing if nothing is
+    /// skipped. If a compaction is under way, the reply is that one's, and lines truncated since it
+    /// began may stay in the file, skipped.
+    ///
+    /// The reply arrives when the new file is in place, after the compactions that began before it.
+    /// While messages are written, each compaction is followed by a rest of twice its time, at most
+    /// 20 ms. Needs space for the new file beside the old one; on a full disk that is the space the
+    /// store reserves for this, 1 MiB at most. Always durable.
     ///
     /// # Errors
-    /// Those all verbs share.
+    /// The errors all verbs share.
     pub fn compact(&self, key: &str) -> Reply<()> {
         self.ask(key, Compact)
     }
 
-    /// Waits until everything acknowledged before is in the session files and
-    /// sidecars, and those are on disk, so that other programs find them
-    /// complete. Nothing acknowledged needs it to survive. A store to which
-    /// nothing is written begins one by itself after about half a second. If
-    /// hundreds of sessions changed and commands keep coming, it rests after each for twice
-    /// as long as that took, at most 1 ms, unless the journal has grown long. If
-    /// more than a few sessions changed, or one took a message
-    /// [once](Self::append_once), it syncs the whole file system, what
-    /// other programs wrote there included. Awaited inside a tokio runtime it
-    /// blocks a thread of the blocking pool; under another runtime, the thread
-    /// that polls. Does nothing on a store opened read-only.
+    /// Waits until everything acknowledged before is in the session files and sidecars, and those
+    /// are on disk, so that other programs find them complete. Acknowledged data survives without a
+    /// flush. An idle store begins a flush by itself after about half a second.
+    ///
+    /// If hundreds of sessions changed and commands keep coming, it rests after each session for
+    /// twice the time that session took, at most 1 ms, unless the journal has grown long. If more
+    /// than a few sessions changed, or one took a message [once](Self::append_once), it syncs the
+    /// whole file system, including what other programs wrote there. Awaited inside a tokio runtime
+    /// it blocks a thread of the blocking pool; under another runtime, the thread that polls. Does
+    /// nothing on a store opened read-only.
     ///
     /// # Errors
-    /// Those all verbs share, and errors of the session files.
+    /// The errors all verbs share, and errors of the session files.
     pub fn flush(&self) -> Reply<()> {
         match &self.side {
             Side::Reader(_) => Reply::known(Ok(())),
@@ -228,7 +227,7 @@ impl StoreHandle {
         }
     }
 
-    /// Asks what `make` makes.
+    /// Submits the verb that `make` returns.
     pub(super) fn encoded<V: Verb>(
         &self,
         key: &str,
@@ -244,7 +243,7 @@ impl StoreHandle {
         }
     }
 
-    /// Appends what `make` makes, if there is any.
+    /// Appends the lines that `make` returns, if any.
     fn append(&self, to: To<'_>, make: impl FnOnce(&Engine) -> Result<Lines>) -> Reply<()> {
         let engine = match self.open_for(to.key) {
             Ok(engine) => engine,
@@ -262,7 +261,7 @@ impl StoreHandle {
         }
     }
 
-    /// Asks what `make` makes, `None` if there is nothing to do.
+    /// Submits the verb that `make` returns; `None` means that there is nothing to do.
     pub(super) fn write<V: Verb>(
         &self,
         key: &str,

@@ -1,26 +1,26 @@
-//! Some of the sessions that were looked for, in their order.
+//! A page of the sessions that match a query, in its order.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Cursor, SessionInfo, SessionOrder, SessionQuery};
 use crate::ground::clock;
 
-/// Some of the sessions that were looked for.
+/// A page of the sessions that match a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SessionPage {
     /// The sessions, in the order asked for.
     pub sessions: Vec<SessionInfo>,
-    /// The keys of sessions whose files could not be read; a log says why.
+    /// The keys of sessions with files that could not be read; a log says why.
     pub unreadable: Vec<String>,
     /// Where the next page begins; `None` if this is the last.
     pub next: Option<Cursor>,
 }
 
 impl SessionPage {
-    /// The page of a store of one's own that has all its sessions in memory, in whichever
-    /// order. [`SessionOrder::Name`] is that of their keys. Who a session is with is told by
-    /// its key and its aliases.
+    /// The page of a custom store that has all its sessions in memory, in any order.
+    /// [`SessionOrder::Name`] is the order of their keys. A session's key and aliases tell the
+    /// person or chat that it is with.
     ///
     /// ```
     /// use sessionlog::{SessionInfo, SessionPage, SessionQuery};
@@ -41,7 +41,7 @@ impl SessionPage {
         Self::of_those(sessions, query)
     }
 
-    /// The same, of sessions of whom it is known that they are with whom the query names.
+    /// The same, for sessions already known to be with the person or chat of the query.
     pub(in crate::front) fn of_those(sessions: Vec<SessionInfo>, query: &SessionQuery) -> Self {
         let wanted = |info: &SessionInfo| {
             let is = |wanted: &Option<String>, own| wanted.as_deref().is_none_or(|w| w == own);

@@ -1,4 +1,4 @@
-//! When a session changed, and how that is written.
+//! The time of a session's change, and its text.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,7 +9,7 @@ use time::{OffsetDateTime, UtcOffset};
 
 use super::{ZERO_TIME, nanos, parse, parse_nanos};
 
-/// A time as some program wrote it, small: a session holds five of them, and each of its
+/// A time as some program wrote it, in little memory: a session holds five of them, and each of its
 /// changes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
@@ -17,7 +17,7 @@ pub(crate) enum Stamp {
     Never,
     /// Nanoseconds since 1970, written as [`rfc3339`](super::rfc3339) does.
     At(i64),
-    /// What is not written so, to the letter.
+    /// Any other text, unchanged.
     Odd(Arc<String>),
 }
 
@@ -29,7 +29,7 @@ impl Stamp {
         }
     }
 
-    /// How it is written.
+    /// Its text.
     pub(crate) fn text(&self) -> StampText {
         match self {
             Self::Never => StampText::Short(zero()),
@@ -38,7 +38,7 @@ impl Stamp {
         }
     }
 
-    /// Nanoseconds since 1970, if it was ever set and reads.
+    /// Nanoseconds since 1970; `None` if it was never set or cannot be parsed.
     pub(crate) fn nanos(&self) -> Option<i64> {
         match self {
             Self::Never => None,
@@ -65,18 +65,18 @@ impl fmt::Display for Stamp {
     }
 }
 
-/// The text of a time, made without an allocation if a program like ours wrote it.
+/// The text of a time, made without an allocation if it has our form.
 #[derive(Clone, Debug)]
 pub(crate) enum StampText {
     Short(ArrayString<SHORT>),
     Long(Arc<String>),
 }
 
-/// The longest time that is written for a year of four digits, bytes.
+/// The length of the longest time with a year of four digits, in bytes.
 const SHORT: usize = "2026-01-02T03:04:05.123456789Z".len();
 
 impl StampText {
-    /// `when` as [`rfc3339`](super::rfc3339) has it.
+    /// The text of `when`, as in [`rfc3339`](super::rfc3339).
     pub(crate) fn of(when: OffsetDateTime) -> Self {
         let utc = when.checked_to_offset(UtcOffset::UTC).and_then(utc);
         Self::Short(utc.unwrap_or_else(zero))
@@ -106,7 +106,7 @@ fn zero() -> ArrayString<SHORT> {
     text
 }
 
-/// `None` for a year that has not four digits.
+/// `None` for a year that does not have four digits.
 fn utc(when: OffsetDateTime) -> Option<ArrayString<SHORT>> {
     thread_local! {
         /// The last second, and its text: consecutive times usually share it.

@@ -1,11 +1,11 @@
-//! Counting sizes while others look.
+//! Counting sizes while other threads read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{BUCKETS, Histogram, bucket_of};
 
-/// Counts sizes. Who looks meanwhile may find a size in one of bucket, sum and maximum
-/// and not in the others yet: no protocol goes by it, so its atomics are not the model's.
+/// Counts sizes. A reader may find a size in one of bucket, sum and maximum and not in the others
+/// yet: no protocol depends on it, so its atomics are not the model's.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     counts: Box<[AtomicU64]>,
@@ -14,15 +14,15 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Counts a size, whoever else counts.
+    /// Counts a size; other threads may count at the same time.
     pub(crate) fn record(&self, size: u64) {
         self.counts[bucket_of(size)].fetch_add(1, Ordering::Relaxed);
         self.sum.fetch_add(size, Ordering::Relaxed);
         self.max.fetch_max(size, Ordering::Relaxed);
     }
 
-    /// Counts a size for somebody who alone may at the time, such as who holds the journal:
-    /// a tenth of the price. Of two at once one would not be counted.
+    /// Counts a size for a thread that alone may count at the time, such as the holder of the
+    /// journal: a tenth of the cost. If two threads did so at once, one count would be lost.
     pub(crate) fn record_alone(&self, size: u64) {
         let add = |to: &AtomicU64, by: u64| {
             let was = to.load(Ordering::Relaxed);
@@ -35,7 +35,7 @@ impl Recorder {
         }
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub(crate) fn read(&self) -> Histogram {
         let counts = self
             .counts

@@ -1,8 +1,8 @@
-//! The queue of a shard: what callers want of it, answered by number.
+//! The queue of a shard: callers' items, answered by number.
 //!
-//! Every item gets the next number. The consumer takes all that is queued at once, and then
-//! answers up to a number: nothing is allocated, and nothing shared is touched, per answer.
-//! The few items that are answered otherwise are [excepted](Queue::except) first.
+//! Every item gets the next number. The consumer takes everything queued at once, and then answers
+//! up to a number: nothing is allocated, and nothing shared is touched, per answer. The few items
+//! with another answer are [excepted](Queue::except) first.
 
 use super::waiting::{Identity, Waiting, identity};
 use crate::ground::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,18 +11,18 @@ use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::task::{Context, Poll, Waker};
 
-/// A first-in first-out queue with room for so many items, and for so many bytes that belong
-/// to them.
+/// A first-in first-out queue with room for a number of items, and for a number of bytes that
+/// belong to them.
 pub struct Queue<T, X> {
     state: Mutex<State<T, X>>,
-    /// Every item up to this number is answered: with an exception, or as asked. Raised under
-    /// the lock, after the exceptions up to it are entered.
+    /// Every item up to this number is answered: with an exception, or as asked. Raised under the
+    /// lock, after the exceptions up to it are entered.
     answered: AtomicU64,
-    /// Whether there are exceptions: raised before `answered` is.
+    /// True if there are exceptions: raised before `answered` is.
     has_exceptions: AtomicBool,
-    /// There may be room.
+    /// Notified when there may be room.
     room: Condvar,
-    /// There are answers.
+    /// Notified when there are answers.
     arrived: Condvar,
     capacity: usize,
 }
@@ -30,41 +30,41 @@ pub struct Queue<T, X> {
 struct State<T, X> {
     lot: Lot<T>,
     closed: bool,
-    /// Nobody answers any more.
+    /// True once no answers will come.
     ended: bool,
     exceptions: HashMap<u64, X>,
-    /// Numbers whose callers left before the answer.
+    /// Numbers of callers that left before the answer.
     abandoned: HashSet<u64>,
-    /// Who came to wait after their item was taken.
+    /// Wakers of callers that came to wait after their item was taken.
     late: Vec<Waker>,
-    /// How often those were woken who waited.
+    /// The number of times that the waiting callers were woken.
     rounds: u64,
     /// Threads that wait for an answer.
     threads: usize,
-    /// Who waits for room.
+    /// The callers that wait for room.
     waiting: Waiting,
 }
 
-/// Bytes that a queue holds besides those of one item.
+/// The most bytes that a queue holds, apart from those of one item.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Room that a taken lot keeps for the next, bytes and items.
+/// The room that a taken lot keeps for the next, in bytes and items.
 const KEPT: (usize, usize) = (256 << 10, 1024);
 
-/// What was queued together.
+/// Items that were queued together.
 #[derive(Debug)]
 pub struct Lot<T> {
-    /// The items, oldest first, each with where its bytes end.
+    /// The items, oldest first, each with the end of its bytes.
     pub items: Vec<(T, usize)>,
     /// The bytes of all items, in their order.
     pub bytes: Vec<u8>,
-    /// Who is to be woken when the items are answered.
+    /// The tasks to wake when the items are answered.
     pub wakers: Vec<Waker>,
     /// The number of the newest item.
     pub last: u64,
 }
 
-/// Why an item was not queued; it is where it was.
+/// The reason why an item was not queued; it stays where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// There is no room at the moment.
@@ -77,20 +77,20 @@ pub enum Refused {
 #[derive(Debug)]
 pub struct Asked {
     number: u64,
-    /// The task that is woken when it is answered, and the round in which that was noted.
+    /// The task to wake when it is answered, and the round in which that was noted.
     woken: (Identity, u64),
-    /// Whether the consumer has to be told: nothing was queued before it.
+    /// True if the consumer must be notified: nothing was queued before it.
     pub first: bool,
 }
 
-/// What became of an item.
+/// The outcome of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered<X> {
-    /// What was asked for.
+    /// Carried out as asked.
     Done,
-    /// Something else.
+    /// Another answer.
     Except(X),
-    /// Nobody answers any more.
+    /// No answers will come any more.
     Gone,
 }
 
@@ -135,8 +135,8 @@ impl<T, X> Queue<T, X> {
         }
     }
 
-    /// Queues the item in `item` with its bytes; the task is woken when there may be room for
-    /// it, and, if it `waits` for the answer, when that is there.
+    /// Queues the item in `item` with its bytes. The task is woken when there may be room for it
+    /// and, if it `waits` for the answer, when that is there.
     ///
     /// # Errors
     /// `Full`, `Closed`.
@@ -186,7 +186,7 @@ impl<T, X> Queue<T, X> {
         })
     }
 
-    /// The answer to an item, or registers the task to be woken when it arrives.
+    /// Returns the answer to an item, or registers the task to be woken when it arrives.
     pub fn poll(&self, asked: &mut Asked, cx: &Context<'_>) -> Poll<Answered<X>> {
         if self.is_done(asked.number) {
             return Poll::Ready(Answered::Done);
@@ -220,7 +220,7 @@ impl<T, X> Queue<T, X> {
         }
     }
 
-    /// Nobody wants the answer to an item that was not collected.
+    /// Discards the answer to an item that was not collected.
     pub fn abandon(&self, asked: &Asked) {
         if self.is_done(asked.number) {
             return;
@@ -231,7 +231,7 @@ impl<T, X> Queue<T, X> {
         }
     }
 
-    /// Whether an item is answered as asked, for certain.
+    /// True if an item is certainly answered as asked.
     fn is_done(&self, number: u64) -> bool {
         self.answered.load(Ordering::Acquire) >= number
             && !self.has_exceptions.load(Ordering::Relaxed)
@@ -248,14 +248,14 @@ impl<T, X> Queue<T, X> {
         state.ended.then_some(Answered::Gone)
     }
 
-    /// How many items are queued.
+    /// The number of queued items.
     #[must_use]
     pub fn queued(&self) -> usize {
         self.state.lock().lot.items.len()
     }
 
-    /// Swaps `lot`, emptied, with everything queued, and lets those in who wait for room: tasks
-    /// are added to `wakers`, to be woken before what was taken is answered.
+    /// Swaps `lot`, emptied, with everything queued, and admits callers that wait for room. Waiting
+    /// tasks are added to `wakers`, to be woken before the taken items are answered.
     pub fn take(&self, lot: &mut Lot<T>, wakers: &mut Vec<Waker>) {
         lot.empty();
         let mut state = self.state.lock();
@@ -273,8 +273,8 @@ impl<T, X> Queue<T, X> {
         }
     }
 
-    /// Answers one item otherwise than as asked; before [`answer`](Self::answer) is called
-    /// for its number.
+    /// Gives one item another answer than the one asked for. Must come before
+    /// [`answer`](Self::answer) is called for its number.
     pub fn except(&self, number: u64, answer: X) {
         let mut state = self.state.lock();
         if state.abandoned.remove(&number) {
@@ -285,8 +285,8 @@ impl<T, X> Queue<T, X> {
         self.has_exceptions.store(true, Ordering::Relaxed);
     }
 
-    /// Answers every item up to a number. Who came to wait since their item was taken is
-    /// added to `wakers`.
+    /// Answers every item up to a number. Wakers of callers that came to wait since their item was
+    /// taken are added to `wakers`.
     pub fn answer(&self, upto: u64, wakers: &mut Vec<Waker>) {
         let mut state = self.state.lock();
         state.rounds += 1;
@@ -302,16 +302,16 @@ impl<T, X> Queue<T, X> {
         }
     }
 
-    /// Refuses every later item. What is queued may still be taken. Who waits for room is added
-    /// to `wakers`.
+    /// Refuses every later item. Queued items may still be taken. Wakers of tasks that wait for
+    /// room are added to `wakers`.
     pub fn close(&self, wakers: &mut Vec<Waker>) {
         let mut state = self.state.lock();
         state.closed = true;
         self.admit(state, wakers);
     }
 
-    /// Refuses every later item, and says of every item that is not answered that it never
-    /// will be. Who waits is added to `wakers`; what was queued is returned.
+    /// Refuses every later item, and answers every unanswered item with [`Gone`](Answered::Gone).
+    /// Wakers of all waiting tasks are added to `wakers`; the queued items are returned.
     pub fn end(&self, wakers: &mut Vec<Waker>) -> Lot<T> {
         let mut state = self.state.lock();
         (state.closed, state.ended) = (true, true);
@@ -338,7 +338,7 @@ impl<T> Default for Lot<T> {
 }
 
 impl<T> Lot<T> {
-    /// Forgets what it holds, and keeps some of the room.
+    /// Removes its contents, and keeps some of the room.
     pub fn empty(&mut self) {
         self.items.clear();
         self.bytes.clear();

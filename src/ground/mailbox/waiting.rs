@@ -1,4 +1,4 @@
-//! Who waits for room in a full mailbox.
+//! Callers that wait for room in a full mailbox.
 
 use std::collections::{HashSet, VecDeque};
 use std::mem;
@@ -7,8 +7,8 @@ use std::task::Waker;
 
 /// Senders that found the mailbox full, threads and tasks.
 ///
-/// A task that was cancelled cannot be told from one that still waits: all are woken
-/// whenever there is room.
+/// A cancelled task cannot be distinguished from one that still waits: all are woken whenever there
+/// is room.
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) threads: usize,
@@ -31,7 +31,7 @@ impl Waiting {
     }
 }
 
-/// What tells wakers apart.
+/// Distinguishes wakers.
 pub(super) type Identity = (usize, usize);
 
 /// Equal exactly for wakers that wake the same task, while one of them is held.

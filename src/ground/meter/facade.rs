@@ -1,4 +1,4 @@
-//! The crate `metrics`: whatever recorder the process has is told of every number.
+//! The crate `metrics`: the process's recorder gets every number.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use metrics::{Label, SharedString};
 
 use super::{Metric, Unit};
 
-/// Where numbers are exported to.
+/// The destination of exported numbers.
 #[derive(Debug)]
 pub(super) struct Place {
     /// The directory; `None` to export nothing.
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-/// How many of what is kept are one of what is exported.
+/// The number of internal units per exported unit.
 fn scale(metric: &Metric) -> f64 {
     match metric.unit {
         Unit::Count | Unit::Bytes => 1.0,

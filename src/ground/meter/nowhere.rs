@@ -1,4 +1,4 @@
-//! Nobody is told of a number but who asks.
+//! Numbers are kept without an export.
 
 use std::path::Path;
 

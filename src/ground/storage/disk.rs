@@ -27,7 +27,7 @@ pub(crate) struct DiskStorage {
     root: Option<Root>,
 }
 
-/// A directory that was opened when it had this name.
+/// A directory, opened when it had this name.
 #[derive(Debug)]
 struct Root {
     path: PathBuf,
@@ -35,7 +35,7 @@ struct Root {
 }
 
 impl DiskStorage {
-    /// Where to look a name up, and what it is called there. A path that leads out of the
+    /// The directory to look a name up in, and the name there. A path that leads out of the
     /// directory again is not one of its names.
     fn at<'a>(&'a self, path: &'a Path) -> (BorrowedFd<'a>, &'a Path) {
         let within = |root: &'a Root| Some((root.directory.as_fd(), below(&root.path, path)?));
@@ -43,11 +43,11 @@ impl DiskStorage {
         place.unwrap_or((CWD, path))
     }
 
-    /// Opens a regular file, and nothing else, without following a link; with what is known
-    /// of it, unless it is new.
+    /// Opens a regular file, and nothing else, without following a link. Also returns its metadata,
+    /// unless it is new.
     ///
-    /// `NONBLOCK` is for what turns out to be a pipe: opening one must be refused,
-    /// not waited for. It means nothing to a regular file.
+    /// `NONBLOCK` is for pipes: opening one must be refused, not waited for. It has no effect on a
+    /// regular file.
     fn open_regular(&self, path: &Path, flags: OFlags) -> io::Result<(File, Option<fs::Metadata>)> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let private = Mode::RUSR | Mode::WUSR;
@@ -57,7 +57,7 @@ impl DiskStorage {
             Err(Errno::LOOP | Errno::ISDIR | Errno::NXIO) => return Err(not_regular(path)),
             Err(e) => return Err(e.into()),
         };
-        // An exclusive creation made the file, so there is nothing to find out.
+        // An exclusive creation made the file, so its metadata need not be read.
         if flags.contains(OFlags::EXCL) {
             return Ok((file, None));
         }
@@ -83,8 +83,8 @@ impl DiskStorage {
     }
 }
 
-/// What a path says after the directory, if it names something in there. Byte by byte: to
-/// take both apart took five sixths of the instructions of opening a file.
+/// The rest of a path after the directory, if it names something in it. It compares bytes:
+/// splitting both into components took five sixths of the instructions of opening a file.
 fn below<'a>(dir: &Path, path: &'a Path) -> Option<&'a Path> {
     let (dir, path) = (dir.as_os_str().as_bytes(), path.as_os_str().as_bytes());
     let slashes = dir.iter().rev().take_while(|byte| **byte == b'/').count();
@@ -124,12 +124,12 @@ impl Storage for DiskStorage {
             if matches!(name, "." | "..") {
                 continue;
             }
-            // Not every file system says it here.
+            // Not every file system fills in the type here.
             let kind = match entry.file_type() {
                 FileType::Unknown => {
                     match rustix::fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
                         Ok(found) => FileType::from_raw_mode(found.st_mode),
-                        // Removed since the directory was read: it has no such name.
+                        // Removed since the directory was read.
                         Err(Errno::NOENT) => continue,
                         Err(e) => return Err(e.into()),
                     }
@@ -154,7 +154,7 @@ impl Storage for DiskStorage {
         Ok(Arc::new(DiskFile { file }))
     }
 
-    /// Looks at the file once: opening a directory reads thousands.
+    /// Looks at the file's metadata once: opening a directory reads thousands of files.
     fn read(&self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
         let (file, found) = self.open_regular(path, OFlags::RDONLY)?;
         let len = found.map_or(0, |found| found.len());
@@ -205,8 +205,8 @@ impl Storage for DiskStorage {
             return Ok(None);
         };
         match guard.sign(note) {
-            // The note is for people; a full disk must not keep a store from
-            // opening, since opening is how it heals.
+            // The note is for people. A full disk must not keep a store from opening, since opening
+            // is how it recovers.
             Err(e) if !is_full(&e) => Err(e),
             _ => Ok(Some(Box::new(guard))),
         }
@@ -240,10 +240,10 @@ struct DiskLock {
 }
 
 impl DiskLock {
-    /// Takes the lock of a file, without waiting. `None` if another has it.
+    /// Takes the lock of a file, without waiting. `None` if another descriptor has it.
     ///
-    /// Some file systems grant every lock (9p, NFS mounted without locks). A second descriptor
-    /// must be refused, or two writers would each believe to be the only one.
+    /// Some file systems grant every lock (9p, NFS mounted without locks). So a second descriptor
+    /// must be refused; otherwise two writers would each believe to be the only one.
     ///
     /// # Errors
     /// `Unsupported` if the file system keeps no locks.
@@ -274,9 +274,8 @@ impl LockGuard for DiskLock {}
 
 impl Drop for DiskLock {
     fn drop(&mut self) {
-        // Closing alone would leave the lock with a child that was forked and
-        // has not yet executed its program; that child shares the descriptor.
-        // A failure leaves exactly that.
+        // Closing alone would leave the lock with a forked child that has not yet executed its
+        // program; that child shares the descriptor. A failure of the unlock leaves exactly that.
         let _ = self.file.unlock();
     }
 }
@@ -288,7 +287,7 @@ fn not_regular(path: &Path) -> io::Error {
     )
 }
 
-/// A file system without locks must be told apart from a lock that is held, and from other
+/// A file system without locks must be distinguished from a lock that is held, and from other
 /// failures.
 fn lock_error(error: io::Error) -> io::Error {
     match Errno::from_io_error(&error) {
@@ -312,8 +311,8 @@ mod tests {
     use super::{DiskStorage, OpenMode, Path, Storage, below, fs};
     use crate::ground::storage::FileKind;
 
-    /// What is found outside goes by the path as it is, which means the same until the
-    /// directory is moved.
+    /// Files outside are opened by the path as it is, which means the same until the directory is
+    /// moved.
     #[test]
     fn a_path_names_something_in_the_directory_only_if_it_stays_there() {
         for (dir, path, expected) in [

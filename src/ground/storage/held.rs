@@ -1,4 +1,4 @@
-//! A file system of which some directories are held open.
+//! A file system with some directories held open.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use super::{DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageDir, StorageFile};
 
-/// Syncs directories through descriptors that were opened before anything was
-/// written. Opened for the sync, one would miss a failed write-back that another
-/// program's sync was told of, and the journal of lost lines would be given up.
-/// Nor does a sync find no descriptor left.
+/// Syncs directories through descriptors that were opened before anything was written. A descriptor
+/// opened for the sync would miss a failed write-back that another program's sync already reported,
+/// and the journal of the lost lines would be given up. Also, such a sync never lacks a descriptor.
 #[derive(Debug)]
 pub(crate) struct HeldDirs {
     storage: Arc<dyn Storage>,

@@ -1,8 +1,8 @@
 //! The only door to the file system.
 //!
-//! [`Storage`] is what the engine asks of a file system, [`StorageFile`] what it asks of
-//! an open file. `disk` is the real one; `testing::disk_model` models a page cache over a
-//! disk, for tests that cut the power.
+//! [`Storage`] has the operations that the engine needs of a file system, [`StorageFile`] those of
+//! an open file. `disk` is the real one; `testing::disk_model` models a page cache over a disk, for
+//! tests that cut the power.
 //!
 //! Contract, on which every crash argument in this crate rests:
 //!
@@ -10,21 +10,20 @@
 //!   loss.
 //! * `sync_data` makes a file's bytes and size survive power loss, not its name.
 //! * `sync_dir` makes names created, linked, renamed or removed in a directory survive.
-//! * After a failed sync nothing is known about the bytes it covered; it must not be
-//!   retried. They may have landed, gone back, or show in the cache and never reach the
-//!   disk.
-//! * Bytes are written back when the system likes, too, and that fails in silence. The
-//!   next sync through a descriptor that was open before tells of it, once. A descriptor
-//!   opened later tells of it only if nobody was told before: another program's sync is
-//!   enough. So a sync that somebody relies on goes through a descriptor that was open
-//!   when the bytes were written: their file's, or one of a directory, which tells of
-//!   every file of the file system.
-//! * A write tears at most at 512-byte sectors; what it does not cover stays as it was.
+//! * After a failed sync the state of the bytes it covered is unknown; it must not be retried. They
+//!   may have reached the disk, have reverted, or show in the cache and never reach the disk.
+//! * The system also writes bytes back when it likes, and a failure of that is silent. The next
+//!   sync through a descriptor that was open before reports it, once. A descriptor opened later
+//!   reports it only if it was not reported before: another program's sync is enough. So a sync
+//!   that must be relied on goes through a descriptor that was open when the bytes were written:
+//!   the file's own, or one of a directory, which reports failures of every file of the file
+//!   system.
+//! * A write tears at most at 512-byte sectors; bytes outside it stay as they were.
 //! * `rename` is atomic.
-//! * Reads give what was written, or an error.
+//! * Reads return the written bytes, or an error.
 //!
-//! Not assumed: any order between two writes without a sync between them; that a file's
-//! size, bytes and name go together. A disk that lies about syncs is out of scope.
+//! Not assumed: any order between two writes without a sync between them, or that a file's size,
+//! bytes and name change together. A disk that lies about syncs is out of scope.
 
 mod disk;
 mod held;
@@ -36,11 +35,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How much is copied at a time, bytes.
+/// The number of bytes copied at a time.
 const COPY: u64 = 1 << 20;
 
-/// How [`Storage::open`] opens a file. No mode follows a symbolic link in the
-/// last component, and every descriptor is close-on-exec.
+/// The ways in which [`Storage::open`] opens a file. No mode follows a symbolic link in the last
+/// component, and every descriptor is close-on-exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// An existing file, for reading only.
@@ -52,7 +51,7 @@ pub enum OpenMode {
     CreateNew,
 }
 
-/// What kind of thing a name stands for.
+/// The kinds of file system entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -65,14 +64,14 @@ pub enum FileKind {
     Other,
 }
 
-/// What is known of a file or directory without reading it.
+/// The metadata of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileInfo {
-    /// What it is.
+    /// Its kind.
     pub kind: FileKind,
     /// Its size in bytes.
     pub len: u64,
-    /// The inode number: two opens gave the same file exactly if it is equal.
+    /// The inode number: two opens returned the same file exactly if it is equal.
     pub inode: u64,
     /// Numeric owner.
     pub owner: u32,
@@ -80,12 +79,12 @@ pub struct FileInfo {
     pub mode: u32,
     /// Last modification, nanoseconds since 1970.
     pub modified: i128,
-    /// Last change, of a directory to the names in it; nanoseconds since 1970. No program
-    /// can set it. Changes up to [`SAME_TIME`] apart may have the same.
+    /// The time of the last change, in nanoseconds since 1970; for a directory, of the names in
+    /// it. No program can set it. Changes up to [`SAME_TIME`] apart may have the same time.
     pub changed: i128,
 }
 
-/// How far apart two changes are at most that have the same [`changed`](FileInfo::changed),
+/// The largest distance of two changes with the same [`changed`](FileInfo::changed), in
 /// nanoseconds: system clocks tick every 10 ms or sooner.
 pub(crate) const SAME_TIME: i128 = 20_000_000;
 
@@ -94,19 +93,19 @@ pub(crate) const SAME_TIME: i128 = 20_000_000;
 pub struct DirEntry {
     /// The file name. Names that are not UTF-8 are not ours and are left out.
     pub name: String,
-    /// What it stands for.
+    /// Its kind.
     pub kind: FileKind,
 }
 
-/// Holds a directory's writer lock until dropped. The kernel releases it when
-/// the process dies, however it dies.
+/// Holds a directory's writer lock until dropped. The kernel releases it when the process dies, in
+/// any way.
 pub trait LockGuard: Send + Sync + std::fmt::Debug {}
 
 /// A file system.
 pub trait Storage: Send + Sync + std::fmt::Debug {
-    /// The same file system, with all names in `dir` looked up in the directory that has this
-    /// path now. If it is removed and another takes its place, that one is somebody else's.
-    /// `None` if nobody else could do so.
+    /// The same file system, with all names in `dir` looked up in the directory that has this path
+    /// now. If that is removed and another takes its place, the other one does not belong to this
+    /// store. `None` if no other program could do so.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -144,13 +143,13 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
         read_all(&*file, len, max)
     }
 
-    /// What a name stands for, without following a symbolic link.
+    /// The metadata of a name, without following a symbolic link.
     ///
     /// # Errors
     /// As the operating system reports them.
     fn info(&self, path: &Path) -> io::Result<FileInfo>;
 
-    /// Gives a file a new name, replacing what had it. Atomic to every observer.
+    /// Gives a file a new name, replacing any file of that name. Atomic to every observer.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -218,16 +217,16 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// The user this process acts as; a store's directory must belong to it.
     fn current_user(&self) -> u32;
 
-    /// Whether other processes see it: only then there is anybody to tell what a store does.
+    /// True if other processes can see it: only then can a store publish statistics.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// How many files this process may have open at once.
+    /// The number of files that this process may have open at once.
     fn open_file_limit(&self) -> usize;
 }
 
-/// The first `len` bytes of a file, if they are no more than `max`.
+/// The first `len` bytes of a file, if `len` is at most `max`.
 fn read_all(file: &dyn StorageFile, len: u64, max: u64) -> io::Result<Vec<u8>> {
     if len > max {
         return Err(too_large(len, max));
@@ -254,11 +253,11 @@ pub trait StorageDir: Send + Sync + std::fmt::Debug {
     /// included. Also flushes what other programs wrote.
     ///
     /// # Errors
-    /// A failure leaves the outcome unknown. One that happened while this was
-    /// open, to whatever file, is told here whoever was told of it before.
+    /// A failure leaves the outcome unknown. A failure that happened while this was open, for any
+    /// file, is reported here even if it was reported elsewhere before.
     fn sync_file_system(&self) -> io::Result<()>;
 
-    /// How many bytes its file system has left for this process.
+    /// The number of bytes that its file system has left for this process.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -273,25 +272,25 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// As the operating system reports them.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Fills `buf` from `offset`, if that needs no disk: whether it did. For who must not
-    /// wait for one; after `false` nothing is known, and the bytes are to be read.
+    /// Fills `buf` from `offset` if that needs no disk access, and returns true if it did. For
+    /// threads that must not wait for a disk. After `false` the content of `buf` is undefined, and
+    /// the bytes must be read.
     fn read_cached_at(&self, _buf: &mut [u8], _offset: u64) -> bool {
         false
     }
 
-    /// Writes up to `buf.len()` bytes and says how many; grows the file if
-    /// the range ends past its end.
+    /// Writes up to `buf.len()` bytes and returns their number; grows the file if the range ends
+    /// past its end.
     ///
     /// # Errors
     /// As the operating system reports them; `StorageFull` if there is no
     /// space.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// The same file, to be written without the system's cache: whole multiples of the
-    /// disk's sector, from memory that begins at one, or `InvalidInput`; `Unsupported` if it
-    /// turns out that it cannot be done. The contract is
-    /// that of `write_at`, and this file reads and syncs what was written by either. `None`
-    /// if that cannot be done here.
+    /// The same file, for writing without the system's cache. Writes must be whole multiples of the
+    /// disk's sector, from memory that begins at one, or fail with `InvalidInput`; they fail with
+    /// `Unsupported` if it turns out to be impossible. The contract is that of `write_at`, and this
+    /// file reads and syncs bytes written through either. `None` if this is not possible here.
     fn past_cache(&self) -> Option<Arc<dyn StorageFile>> {
         None
     }
@@ -302,7 +301,7 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// As the operating system reports them.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// What is known of the file.
+    /// The metadata of the file.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -314,9 +313,9 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// A failure leaves the outcome unknown; the sync must not be retried.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Takes the file's exclusive lock, without waiting; whether it could. It is
-    /// kept until the file is closed. In memory there is only one process, and
-    /// always a lock to be had.
+    /// Takes the file's exclusive lock, without waiting; returns true if it could. The lock is kept
+    /// until the file is closed. In memory there is only one process, so the lock is always
+    /// available.
     ///
     /// # Errors
     /// As the operating system reports them, `Unsupported` if the file system
@@ -325,8 +324,8 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
         Ok(true)
     }
 
-    /// Whether somebody else holds the file's lock. No lock is taken that keeps a writer
-    /// from its own. In memory nobody is there who might have died: always.
+    /// True if another process holds the file's lock. It takes no lock that keeps a writer from its
+    /// own. In memory there is no process that might have died: always true.
     ///
     /// # Errors
     /// As [`try_lock`](Self::try_lock).
@@ -338,7 +337,7 @@ pub trait StorageFile: Send + Sync + std::fmt::Debug {
     /// storage. No byte passes through the caller if the system can copy.
     ///
     /// # Errors
-    /// `UnexpectedEof` if the file ends first, and those of reading and writing.
+    /// `UnexpectedEof` if the file ends first, and errors of reading and writing.
     fn copy_to(&self, to: &dyn StorageFile, len: u64) -> io::Result<()> {
         let mut chunk = vec![0; len.min(COPY) as usize];
         let mut at = 0;

@@ -1,13 +1,12 @@
-//! Locks, atomics and threads: the only door to them, and the only place that
-//! uses loom.
+//! Locks, atomics and threads: the only door to them, and the only place that uses loom.
 //!
-//! Production uses `parking_lot` and std; under `cfg(sessionlog_loom)` the same
-//! names are loom's, so the models in `loom-tests/` explore the code that
-//! ships. They are newtypes because clippy's `disallowed_types` sees through
-//! re-exports: only a newtype makes the ban on other locks enforceable.
+//! Production uses `parking_lot` and std. Under `cfg(sessionlog_loom)` the same names are loom's,
+//! so the models in `loom-tests/` explore the code that ships. They are newtypes because clippy's
+//! `disallowed_types` sees through re-exports: only a newtype makes the ban on other locks
+//! enforceable.
 //!
-//! `Arc` is std's everywhere: loom's cannot hold a `dyn` value. Loom therefore
-//! does not explore reference counts, only what the `Arc` points at.
+//! `Arc` is std's everywhere: loom's cannot hold a `dyn` value. So loom does not explore reference
+//! counts, only the value of an `Arc`.
 
 #![cfg_attr(
     not(any(feature = "testing", sessionlog_loom)),

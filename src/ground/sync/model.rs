@@ -29,18 +29,18 @@ pub struct Mutex<T> {
     edges: Option<Edges>,
 }
 
-/// Access to what a [`Mutex`] guards. Empty only inside [`Condvar::wait`].
+/// Access to the value of a [`Mutex`]. Empty only inside [`Condvar::wait`].
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     held: Option<explorer::sync::MutexGuard<'a, T>>,
     mutex: &'a Mutex<T>,
 }
 
-/// Where a lock is about to be given up, and where it is tried for. To loom, giving up is
-/// nothing that happens: without these, nobody would ever try for a lock whose holder has
-/// done all but give it up. Only locks that are tried for have them: to who waits for a lock,
-/// the two are one moment, and every one more costs schedules.
-/// Swapped, not loaded: loom lets a load see any older value, one schedule for each.
+/// The points where a lock is about to be released, and where it is tried for. For loom, a release
+/// is not an event: without these, no thread would ever try for a lock when its holder has done
+/// everything except release it. Only locks that are tried for have them: to a thread that waits
+/// for a lock, the two are one moment, and every additional one costs schedules. Swapped, not
+/// loaded: loom lets a load see any older value, one schedule for each.
 #[derive(Debug)]
 struct Edges(explorer::sync::atomic::AtomicBool);
 
@@ -61,7 +61,7 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// An unlocked mutex that some only [try](Self::try_lock) for; see the production
+    /// An unlocked mutex that some callers only [try](Self::try_lock) for; see the production
     /// function.
     pub fn tried(value: T) -> Self {
         let edges = Edges(explorer::sync::atomic::AtomicBool::new(false));
@@ -77,10 +77,10 @@ impl<T> Mutex<T> {
         self.guard(self.lock.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes the lock if nobody holds it; see the production type.
+    /// Takes the lock if no thread holds it; see the production type.
     ///
     /// # Panics
-    /// If it was not made for that: a model would pass over what this explores.
+    /// If it was not made by [`tried`](Self::tried): a model would miss schedules.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         assert!(
             self.edges.is_some() || cfg!(feature = "shuttle"),
@@ -132,13 +132,13 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct Condvar {
     told: explorer::sync::Condvar,
-    /// How often anyone was told: those who wait for a time look at it.
+    /// The number of notifications; threads that wait with a timeout look at it.
     #[cfg(feature = "shuttle")]
     times: std::sync::atomic::AtomicUsize,
 }
 
 impl Condvar {
-    /// A condition nobody waits for yet.
+    /// A condition without waiting threads.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -156,8 +156,8 @@ impl Condvar {
         guard.held = Some(woken.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// As [`wait`](Self::wait): under loom time never runs out, so a model
-    /// proves that progress does not depend on it.
+    /// As [`wait`](Self::wait). Under loom time never runs out, so a model proves that progress
+    /// does not depend on it.
     #[cfg(not(feature = "shuttle"))]
     pub fn wait_timeout<T>(&self, guard: &mut MutexGuard<'_, T>, _timeout: Duration) -> bool {
         self.wait(guard);
@@ -174,7 +174,7 @@ impl Condvar {
         }
         let until = clock::now() + timeout;
         guard.held = None;
-        // In the same step as the lock is given up: who was told before is not waiting.
+        // In the same step as the lock is released: a thread notified earlier is not waiting.
         let times = self.times.load(Relaxed);
         let timed_out = loop {
             shuttle::thread::yield_now();
@@ -213,11 +213,11 @@ impl Condvar {
 #[derive(Debug)]
 pub struct RwLock<T>(explorer::sync::RwLock<T>);
 
-/// Shared access to what a [`RwLock`] guards.
+/// Shared access to the value of a [`RwLock`].
 #[derive(Debug)]
 pub struct RwLockReadGuard<'a, T>(explorer::sync::RwLockReadGuard<'a, T>);
 
-/// Exclusive access to what a [`RwLock`] guards.
+/// Exclusive access to the value of a [`RwLock`].
 #[derive(Debug)]
 pub struct RwLockWriteGuard<'a, T>(explorer::sync::RwLockWriteGuard<'a, T>);
 
@@ -232,7 +232,7 @@ impl<T> RwLock<T> {
         RwLockReadGuard(self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Blocks until nobody holds the lock.
+    /// Blocks until no thread holds the lock.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         RwLockWriteGuard(self.0.write().unwrap_or_else(PoisonError::into_inner))
     }
@@ -285,8 +285,8 @@ pub mod thread {
 
     use super::explorer;
 
-    /// See the production type. Nothing here: loom's threads share the locals of
-    /// one, and models wait wherever they want to.
+    /// See the production type. Does nothing: loom's threads share the locals of one thread, and
+    /// models wait wherever they want.
     #[derive(Debug)]
     #[must_use = "the thread serves for as long as it lives"]
     pub struct Serving;
@@ -308,8 +308,8 @@ pub mod thread {
         String::from("panicked")
     }
 
-    /// loom hands this on to a crate that counts in words. Its own default, 32 KiB, may not
-    /// be enough for a worker that panics.
+    /// loom passes this on to a crate that counts in words. Its own default, 32 KiB, may be too
+    /// small for a worker that panics.
     const STACK_WORDS: usize = (1 << 18) / size_of::<usize>();
 
     /// A running thread.

@@ -5,12 +5,11 @@
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// A mutual exclusion lock without poisoning. Never held across I/O if anybody
-/// waits for it.
+/// A mutual exclusion lock without poisoning. Never held across I/O if another thread waits for it.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(parking_lot::Mutex<T>);
 
-/// Access to what a [`Mutex`] guards; releases it when dropped.
+/// Access to the value of a [`Mutex`]; releases the lock when dropped.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T>(parking_lot::MutexGuard<'a, T>);
 
@@ -20,8 +19,8 @@ impl<T> Mutex<T> {
         Self(parking_lot::Mutex::new(value))
     }
 
-    /// An unlocked mutex that some only [try](Self::try_lock) for: models explore where it
-    /// is given up as well.
+    /// An unlocked mutex that some callers only [try](Self::try_lock) for: models also explore its
+    /// release.
     pub const fn tried(value: T) -> Self {
         Self::new(value)
     }
@@ -31,8 +30,8 @@ impl<T> Mutex<T> {
         MutexGuard(self.0.lock())
     }
 
-    /// Takes the lock, made by [`tried`](Self::tried), if nobody holds it. `None` says that somebody did, and
-    /// nothing of what they did since.
+    /// Takes the lock, made by [`tried`](Self::tried), if no thread holds it. `None` means that a
+    /// thread held it, and nothing about what that thread did since.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().map(MutexGuard)
     }
@@ -59,7 +58,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 pub struct Condvar(parking_lot::Condvar);
 
 impl Condvar {
-    /// A condition nobody waits for yet.
+    /// A condition without waiting threads.
     #[must_use]
     pub const fn new() -> Self {
         Self(parking_lot::Condvar::new())
@@ -90,11 +89,11 @@ impl Condvar {
 #[derive(Debug, Default)]
 pub struct RwLock<T>(parking_lot::RwLock<T>);
 
-/// Shared access to what a [`RwLock`] guards.
+/// Shared access to the value of a [`RwLock`].
 #[derive(Debug)]
 pub struct RwLockReadGuard<'a, T>(parking_lot::RwLockReadGuard<'a, T>);
 
-/// Exclusive access to what a [`RwLock`] guards.
+/// Exclusive access to the value of a [`RwLock`].
 #[derive(Debug)]
 pub struct RwLockWriteGuard<'a, T>(parking_lot::RwLockWriteGuard<'a, T>);
 
@@ -112,7 +111,7 @@ impl<T> RwLock<T> {
         RwLockReadGuard(self.0.read())
     }
 
-    /// Blocks until nobody holds the lock.
+    /// Blocks until no thread holds the lock.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         RwLockWriteGuard(self.0.write())
     }
@@ -140,8 +139,8 @@ impl<T> DerefMut for RwLockWriteGuard<'_, T> {
     }
 }
 
-/// A hash map shared by threads, with a lock for every part of it. What is looked
-/// up stays locked for as long as it is held.
+/// A hash map shared by threads, with a lock for every part of it. A looked-up value stays locked
+/// for as long as it is held.
 pub mod map {
     pub use dashmap::DashMap as Map;
     pub use dashmap::mapref::one::RefMut;
@@ -163,22 +162,22 @@ pub mod thread {
         static SERVING: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// While it lives, its thread works for a store.
+    /// While this lives, its thread works for a store.
     #[derive(Debug)]
     #[must_use = "the thread serves for as long as it lives"]
     pub struct Serving(PhantomData<*const ()>);
 
-    /// Marks this thread as one that works for a store: it must not wait for an
-    /// answer that may be its own to give.
+    /// Marks this thread as one that works for a store: it must not wait for an answer that it may
+    /// have to give itself.
     pub fn serve() -> Serving {
         SERVING.with(|depth| depth.set(depth.get() + 1));
         Serving(PhantomData)
     }
 
-    /// Whether this thread works for a store.
+    /// True if this thread works for a store.
     #[must_use]
     pub fn is_serving() -> bool {
-        // A thread whose locals are gone is ending; it serves nobody.
+        // A thread whose locals are gone is ending; it works for no store.
         SERVING.try_with(|depth| depth.get() > 0).unwrap_or(false)
     }
 
@@ -210,19 +209,19 @@ pub mod thread {
         /// Blocks until the thread ended.
         ///
         /// # Errors
-        /// With the text of the panic that ended it.
+        /// The text of the panic that ended it.
         pub fn join(self) -> Result<(), String> {
             self.0.join().map_err(|panic| panic_text(&*panic))
         }
     }
 
-    /// Lets this thread sleep. Only for what no other thread can tell of.
+    /// Lets this thread sleep. Only for changes that no other thread can report.
     #[expect(clippy::disallowed_methods, reason = "no event tells of it")]
     pub fn pause(time: std::time::Duration) {
         std::thread::sleep(time);
     }
 
-    /// Does both, at the same time if the system has a thread for it.
+    /// Runs both, at the same time if the system has a thread for it.
     pub fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
         let (one, done) = (super::Mutex::new(Some(one)), super::Mutex::new(None));
         let do_one = || {
@@ -251,8 +250,8 @@ pub mod thread {
         }
     }
 
-    /// How many threads could run at once here if it was asked first; at least 1. The
-    /// standard library reads the process's control groups each time, which takes a tenth of
+    /// The number of threads that could run at once here when it was first asked for; at least 1.
+    /// The standard library reads the process's control groups each time, which takes a tenth of
     /// opening a small store.
     #[must_use]
     pub fn available_parallelism() -> usize {
@@ -261,7 +260,7 @@ pub mod thread {
             .get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
     }
 
-    /// What a panic said.
+    /// The text of a panic.
     #[must_use]
     pub fn panic_text(panic: &(dyn Any + Send)) -> String {
         if let Some(text) = panic.downcast_ref::<&str>() {

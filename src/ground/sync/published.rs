@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 /// The latest version of a value that one thread replaces and many read.
 ///
-/// A reader gets one moment's value, never parts of two: whatever must be read
-/// together belongs in one `T`. Splitting it over two of these would let a
-/// reader pair the length of one generation with the file of another.
+/// A reader gets one moment's value, never parts of two: values that must be read together belong
+/// in one `T`. Split over two of these, the length of one generation could be paired with the file
+/// of another.
 #[derive(Debug)]
 pub struct Published<T: ?Sized> {
     latest: RwLock<Arc<T>>,
@@ -23,7 +23,7 @@ impl<T: ?Sized> Published<T> {
         }
     }
 
-    /// The version published last. It stays as it is however long it is held.
+    /// The version published last. It stays unchanged while it is held.
     #[must_use]
     pub fn load(&self) -> Arc<T> {
         Arc::clone(&self.latest.read())

@@ -6,8 +6,8 @@ use std::mem;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// The side that owes the answer. Dropping it unfulfilled breaks the promise:
-/// the other side gets `None` instead of waiting for ever.
+/// The side that owes the answer. If it is dropped unfulfilled, the promise is broken: the other
+/// side gets `None` instead of waiting for ever.
 #[derive(Debug)]
 #[must_use = "dropping a promise breaks it"]
 pub struct Promise<T>(Option<Arc<Shared<T>>>);
@@ -42,8 +42,8 @@ pub fn slot<T>() -> (Promise<T>, Slot<T>) {
 impl<T> Promise<T> {
     /// Stores the answer and wakes a blocked waiter.
     ///
-    /// A waiter that polls is returned, for the caller to wake together with
-    /// others; if it is not woken, its task sleeps for ever.
+    /// If a task waits, its waker is returned, for the caller to wake together with others; if it
+    /// is not woken, the task sleeps for ever.
     #[must_use = "the returned waker must be woken"]
     pub fn fulfil(mut self, value: T) -> Option<Waker> {
         self.0.take()?.settle(Answer::Given(value))
@@ -73,14 +73,14 @@ impl<T> Slot<T> {
         }
     }
 
-    /// The answer, or registers the task to be woken when it arrives; only the
-    /// task that polled last is woken. `Ready(None)` if the promise was broken
-    /// or the answer was already collected.
+    /// Returns the answer, or registers the task to be woken when it arrives; only the task that
+    /// polled last is woken. `Ready(None)` if the promise was broken or the answer was already
+    /// collected.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         let mut answer = self.0.answer.lock();
         let outcome = collect(&mut answer);
-        // Registered under the lock that settling takes: an answer that came
-        // between a look and a registration would wake nobody.
+        // Registered under the lock that settling takes: an answer between a look and a
+        // registration would wake no task.
         let replaced = match &mut *answer {
             Answer::Owed(Some(waker)) if waker.will_wake(cx.waker()) => None,
             Answer::Owed(waiter) => waiter.replace(cx.waker().clone()),

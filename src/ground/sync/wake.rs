@@ -1,22 +1,20 @@
-//! Waking a whole batch of async callers at the price of a few.
+//! Waking a whole batch of async callers at the cost of a few.
 //!
-//! A wake-up from a thread outside the runtime goes through the runtime's
-//! shared queue, whose lock the workers are busy with as well, and may have to
-//! rouse a sleeping worker. On a busy machine that is a microsecond each. A
-//! group commit answers hundreds of callers at once, so their wakers are handed
+//! A wake-up from a thread outside the runtime goes through the runtime's shared queue, whose lock
+//! the workers also use, and may have to rouse a sleeping worker. On a busy machine that takes a
+//! microsecond each. A group commit answers hundreds of callers at once, so their wakers are handed
 //! to one task, which wakes them from inside.
 //!
-//! Nobody may hang on that task. It is therefore given only the wakers of tokio
-//! tasks, and only while all callers came from one runtime with threads of its own:
-//! such a task cannot run unless its runtime has a free worker, and a free worker
-//! runs the hand-over too. A runtime of the current thread runs what is spawned on it
-//! only while somebody blocks on it, which tasks of a `LocalSet` do not need. And
-//! anything else, such as a thread parked inside an async worker by a foreign
-//! `block_on`, could be the very thing that worker waits for. Both are woken
-//! directly, which is slower and nothing else.
+//! No caller may hang because of that task. So it gets only the wakers of tokio tasks, and only
+//! while all callers came from one runtime with threads of its own: such a task cannot run unless
+//! its runtime has a free worker, and a free worker runs the hand-over too. A current-thread
+//! runtime runs spawned tasks only while some thread blocks on it, but tasks of a `LocalSet` do not
+//! need that. And anything else, such as a thread parked inside an async worker by a foreign
+//! `block_on`, could be exactly what that worker waits for. Both are woken directly, which is only
+//! slower.
 //!
-//! Wakers are somebody else's code, run on the store's threads: [`wake`] is the one
-//! place that calls them. A panic in one ends there.
+//! Wakers are foreign code, run on the store's threads: [`wake`] is the only place that calls them.
+//! A panic in one ends there.
 
 use super::{RwLock, thread};
 use std::future::poll_fn;
@@ -31,16 +29,16 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// Fewer wakers than this are cheaper to wake one by one.
 const HAND_OVER_MIN: usize = 4;
 
-/// Remembers the tokio runtime that a store's async callers live in, and wakes
-/// them through it. Clones share what they remember.
+/// Remembers the tokio runtime of a store's async callers, and wakes them through it. Clones share
+/// what they remember.
 #[derive(Clone, Debug, Default)]
 pub struct Runtime(Arc<Memory>);
 
 #[derive(Debug, Default)]
 struct Memory {
     home: RwLock<Home>,
-    /// How the waker of a tokio task is recognised; learnt from the first
-    /// hand-over, which sees its own.
+    /// The waker of a tokio task, for recognising others; learnt from the first hand-over, which
+    /// sees its own.
     tokio_task: OnceLock<&'static RawWakerVTable>,
 }
 
@@ -49,17 +47,16 @@ enum Home {
     #[default]
     Unknown,
     One(Handle),
-    /// Callers came from several runtimes: one of them may stand still while
-    /// the others wait, so none wakes for the others. Or from one that has no
-    /// threads of its own.
+    /// Callers came from several runtimes: one of them may stand still while the others wait, so
+    /// none wakes for the others. Or they came from one that has no threads of its own.
     Several,
 }
 
 impl Runtime {
     /// Remembers the runtime this is called in, if any.
     ///
-    /// Call it from `poll` *before* the waker is registered anywhere: a second
-    /// runtime must be known about before one of its tasks can be woken.
+    /// Call it from `poll` *before* the waker is registered anywhere: a second runtime must be
+    /// known before one of its tasks can be woken.
     pub fn remember_current(&self) {
         let Ok(current) = Handle::try_current() else {
             return;
@@ -74,8 +71,7 @@ impl Runtime {
         }
     }
 
-    /// Wakes every one of `wakers`, through the remembered runtime if that
-    /// is both cheaper and safe.
+    /// Wakes all of `wakers`, through the remembered runtime if that is both cheaper and safe.
     pub fn wake_all(&self, wakers: Vec<Waker>) {
         if wakers.len() < HAND_OVER_MIN {
             return wake_each(wakers);
@@ -115,8 +111,8 @@ impl Memory {
             Home::Unknown | Home::One(_) | Home::Several => Home::Several,
         };
         let previous = mem::replace(&mut *home, next);
-        // The last handle takes what is left of its runtime along: not under
-        // the lock, which a hand-over dropped on that occasion needs.
+        // Dropping the last handle may drop the rest of its runtime: not under the lock, which a
+        // hand-over dropped with it needs.
         drop(home);
         drop(previous);
     }
@@ -161,8 +157,8 @@ impl Future for WakeBatch {
     }
 }
 
-/// A runtime that shuts down drops its tasks unrun. Callers elsewhere still
-/// wait for these wake-ups.
+/// A runtime that shuts down drops its tasks unrun. Callers elsewhere still wait for these
+/// wake-ups.
 impl Drop for WakeBatch {
     fn drop(&mut self) {
         if let Some((memory, home)) = self.pending.take() {
@@ -180,8 +176,8 @@ fn wake_each(wakers: Vec<Waker>) {
     wakers.into_iter().for_each(wake);
 }
 
-/// Wakes a task. Code that a waker runs may not wait for a store, whose thread it
-/// may run on; and a panic in it is nobody else's.
+/// Wakes a task. Code run by a waker may not wait for a store, because it may run on the store's
+/// thread. A panic in it is contained.
 pub fn wake(waker: Waker) {
     contain(|| waker.wake());
 }
@@ -197,7 +193,7 @@ fn contain(waking: impl FnOnce()) {
     }
 }
 
-/// Polls `future` so that whoever wakes it does so as [`wake`] does.
+/// Polls `future` so that its wakers are called as [`wake`] does.
 pub(super) async fn contained<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! The latest value of something, for whoever wants to know when it changes.
+//! The latest value of something, with notification of changes.
 
 #[cfg(sessionlog_loom)]
 use super::model::watch;
@@ -6,12 +6,11 @@ use super::wake::contained;
 #[cfg(not(sessionlog_loom))]
 use tokio::sync::watch;
 
-/// Says what the latest value is.
+/// Publishes the latest value.
 #[derive(Debug)]
 pub struct WatchSender<T>(watch::Sender<T>);
 
-/// Learns what the latest value is. A value that was replaced before anyone
-/// looked is never seen.
+/// Receives the latest value. A value that is replaced before anyone looks is never seen.
 #[derive(Debug)]
 pub struct WatchReceiver<T>(watch::Receiver<T>);
 
@@ -22,13 +21,13 @@ impl<T> Clone for WatchReceiver<T> {
 }
 
 impl<T: Copy> WatchSender<T> {
-    /// A first value, which nobody has seen.
+    /// A first value, not seen by any receiver.
     #[must_use]
     pub fn new(first: T) -> Self {
         Self(watch::Sender::new(first))
     }
 
-    /// One who has seen the present value.
+    /// A receiver that has seen the present value.
     #[must_use]
     pub fn subscribe(&self) -> WatchReceiver<T> {
         WatchReceiver(self.0.subscribe())
@@ -39,7 +38,7 @@ impl<T: Copy> WatchSender<T> {
         self.0.send_replace(next);
     }
 
-    /// Whether nobody would learn of another value.
+    /// True if no receiver is left.
     #[must_use]
     pub fn is_unheard(&self) -> bool {
         self.0.receiver_count() == 0
@@ -47,7 +46,7 @@ impl<T: Copy> WatchSender<T> {
 }
 
 impl<T: Copy> WatchReceiver<T> {
-    /// The latest value, from now on seen.
+    /// Returns the latest value, which counts as seen from now on.
     pub fn latest(&mut self) -> T {
         *self.0.borrow_and_update()
     }

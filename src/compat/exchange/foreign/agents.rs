@@ -38,12 +38,12 @@ fn take(record: &Value, transcript: &mut Transcript) -> Result<()> {
     Ok(())
 }
 
-/// What came before, in short.
+/// The summary of earlier messages.
 fn summary(of: &Value) -> Message {
     Message::user(named(of, "summary")).with_field("isCompactSummary", Some("true"))
 }
 
-/// A command that the user ran, and its output, as pi tells them to a model.
+/// A command that the user ran, and its output, as pi presents them to a model.
 fn command(run: &Value) -> Message {
     let output = match named(run, "output") {
         "" => String::from("(no output)"),
@@ -58,7 +58,7 @@ fn command(run: &Value) -> Message {
     Message::user(text)
 }
 
-/// The message, if it is one that a model is told.
+/// The message, if a model gets it.
 fn message(message: &Value) -> Result<Option<Message>> {
     let role = match named(message, "role") {
         "" => return Err(invalid("there is no role")),

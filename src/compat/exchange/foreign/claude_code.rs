@@ -1,8 +1,8 @@
 //! Claude Code: `projects/<directory>/<session>.jsonl`, a record a line.
 //!
-//! A message of the model is written block by block, each with the id of the message; these
-//! become one message again. What a subagent says (`isSidechain`) is a conversation beside.
-//! The message that a compaction left stays where it is, with its field `isCompactSummary`.
+//! A message of the model is written block by block, each with the id of the message; the blocks
+//! become one message again. Messages of a subagent (`isSidechain`) are a separate conversation.
+//! The message that a compaction left stays in its place, with its field `isCompactSummary`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ use crate::error::Result;
 pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {
     let mut main = Chain::default();
     let mut sides: Vec<Chain> = Vec::new();
-    // The side that each record of a side belongs to.
+    // The side conversation that each of its records belongs to.
     let mut side_of: HashMap<String, usize> = HashMap::new();
     let mut seen = HashSet::new();
     for record in records(text) {
@@ -56,7 +56,7 @@ pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {
     for side in &mut sides {
         side.close()?;
     }
-    // A file of its own has only the side, and the id of the session that it belongs to.
+    // A side in a file of its own: the file has no other conversation, and the id of its session.
     if main.messages.is_empty() && sides.len() == 1 {
         let side = sides.remove(0);
         let session = transcript.id.take().filter(|_| !side.agent.is_empty());
@@ -100,7 +100,7 @@ fn take(record: &Value, chain: &mut Chain, transcript: &mut Transcript) -> Resul
 struct Chain {
     agent: String,
     messages: Vec<crate::Message>,
-    /// The model's message that is not complete.
+    /// The model's message that is not complete yet.
     open: Option<(Value, Value)>,
 }
 
@@ -124,7 +124,7 @@ impl Chain {
         }
         self.close()?;
         self.open = Some((message.clone(), record.clone()));
-        // What is wrong with it is told with its own line.
+        // An error in it is reported with its own line.
         anthropic::read_turn(&json!({"role": message["role"], "content": message["content"]}))
             .map(|_| ())
     }

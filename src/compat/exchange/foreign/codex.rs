@@ -1,8 +1,8 @@
 //! Codex: `sessions/<year>/<month>/<day>/rollout-*.jsonl`, a record a line, whose payload is an
 //! item of OpenAI's responses; in older files the items stand alone.
 //!
-//! Events repeat what the items say: one whose text no item has is a message. What a
-//! compaction left is a message of the user's with the field `isCompactSummary`.
+//! Events repeat the texts of items; only an event with a text in no item becomes a message. The
+//! text that a compaction left is a user message with the field `isCompactSummary`.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Which tool wrote a text.
+//! Detecting the tool that wrote a text.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::super::reading::invalid;
 use super::transcript::{named, records};
 use crate::error::Result;
 
-/// Roles that messages of OpenAI's shape have, and with it those of this crate's lines.
+/// Roles of messages in OpenAI's shape, and so in this crate's lines.
 const ROLES: [&str; 6] = [
     "system",
     "developer",
@@ -17,10 +17,10 @@ const ROLES: [&str; 6] = [
     "function",
 ];
 
-/// The shape of a text, from the first record that tells.
+/// The shape of a text, from the first record that decides it.
 ///
 /// # Errors
-/// `InvalidMessage`, if none does.
+/// `InvalidMessage` if none does.
 pub(in super::super) fn detect(text: &str) -> Result<Format> {
     if text.starts_with("SQLite format 3") {
         return Err(invalid(
@@ -42,7 +42,7 @@ pub(in super::super) fn detect(text: &str) -> Result<Format> {
         let (at, record) = record?;
         last = at + 1;
         match of_line(&record) {
-            // What is only ours or kimi-cli's may come later.
+            // Records that only this crate or kimi-cli writes may come later.
             Some(Format::Jsonl) => is_plain = true,
             Some(shape) => return Ok(shape),
             None => {}
@@ -56,7 +56,7 @@ pub(in super::super) fn detect(text: &str) -> Result<Format> {
     )))
 }
 
-/// One file, one object.
+/// The shape of a file that is one object.
 fn of_object(value: &Value) -> Option<Format> {
     if value["contents"].is_array() {
         return Some(Format::Gemini);
@@ -79,7 +79,7 @@ fn of_object(value: &Value) -> Option<Format> {
     items.map(|_| Format::OpenAiResponses)
 }
 
-/// A list of messages: whatever only one shape has decides.
+/// The shape of a list of messages: the first feature that only one shape has decides.
 fn of_items(items: &[Value]) -> Option<Format> {
     if items.is_empty() {
         return Some(Format::OpenAi);
@@ -95,8 +95,8 @@ fn of_items(items: &[Value]) -> Option<Format> {
     weak
 }
 
-/// One record of those that stand in lines. Anthropic's shape is one value: a message with its
-/// blocks in a line of its own is one of ours, and so is one that says when it was made.
+/// The shape of one record among lines. Anthropic's shape is one value: a message with its blocks
+/// in a line of its own is in this crate's shape, and so is one with a time of creation.
 fn of_line(record: &Value) -> Option<Format> {
     let is_ours = || named(record, "type").is_empty() && record["created_at"].is_string();
     match of_record(record) {
@@ -106,7 +106,7 @@ fn of_line(record: &Value) -> Option<Format> {
     }
 }
 
-/// One record of several.
+/// The shape of one record of several.
 fn of_record(record: &Value) -> Option<Format> {
     let kind = named(record, "type");
     let has = |field: &str| record.get(field).is_some();

@@ -1,5 +1,5 @@
-//! Gemini CLI: `tmp/<project>/chats/session-*.json`, one object, or `.jsonl`, where a message
-//! that changed stands again, with the same id.
+//! Gemini CLI: `tmp/<project>/chats/session-*.json`, one object, or `.jsonl`, where a changed
+//! message is written again with the same id.
 
 use std::collections::HashMap;
 
@@ -89,7 +89,7 @@ fn take(message: &Value, transcript: &mut Transcript) -> Result<()> {
                     parts.partition(|part| part.get("functionResponse").is_some());
                 let mut beside = &*beside;
                 for part in responses {
-                    // What it shows stands in it, or beside the first.
+                    // Media of a result are within it, or beside the first result.
                     let beside = std::mem::take(&mut beside);
                     let result = gemini::read_result(&part["functionResponse"], beside)?;
                     let mark = is_error.then_some("true");

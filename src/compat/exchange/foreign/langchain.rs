@@ -64,7 +64,7 @@ fn take(dict: &Value, transcript: &mut Transcript) -> Result<()> {
     Ok(())
 }
 
-/// The calls as `LangChain` reads them; as the provider wrote them, if it read none.
+/// The calls as `LangChain` parsed them, or as the provider wrote them if it parsed none.
 fn calls(data: &Value, more: &Value) -> Vec<Value> {
     let fields = ["tool_calls", "invalid_tool_calls"];
     let read = fields.iter().filter_map(|field| data[*field].as_array());
@@ -87,7 +87,7 @@ fn calls(data: &Value, more: &Value) -> Vec<Value> {
     read
 }
 
-/// A content without the calls in it, which stand beside it.
+/// The content without its calls, which are stored separately as well.
 fn content(content: &Value) -> Result<Value> {
     let blocks = match content {
         Value::Array(blocks) => blocks,

@@ -1,4 +1,4 @@
-//! What is read of another tool's conversation.
+//! A conversation read from another tool's file.
 
 use serde_json::Value;
 
@@ -23,9 +23,9 @@ use crate::ground::clock;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Transcript {
-    /// The shape that it was in.
+    /// Its shape in the file.
     pub format: Format,
-    /// Its messages, in order, with the times at which they were said, as far as it tells.
+    /// Its messages, in order, with the times at which they were said, where the file has them.
     pub messages: Vec<Message>,
     /// The tool's id of the conversation.
     pub id: Option<String>,
@@ -33,21 +33,21 @@ pub struct Transcript {
     pub title: Option<String>,
     /// Its summary; empty without one.
     pub summary: String,
-    /// When it was begun and last changed, in RFC 3339: as the tool says, or its first and last
-    /// message.
+    /// The time it was begun, in RFC 3339, as the tool says; else the time of its first message.
+    /// `updated` is the time of its last change, else of its last message.
     pub created: Option<String>,
     /// See [`created`](Self::created).
     pub updated: Option<String>,
-    /// Records that are no messages, each kind with how many there were.
+    /// Records that are not messages: each kind with its number.
     pub skipped: Vec<(String, usize)>,
-    /// Conversations beside it in the same text: those of Claude Code's subagents.
+    /// Further conversations in the same text: those of Claude Code's subagents.
     pub branches: Vec<Transcript>,
-    /// Halves of surrogate pairs that were replaced by U+FFFD.
+    /// The number of halves of surrogate pairs that were replaced by U+FFFD.
     pub replaced: usize,
 }
 
 impl Transcript {
-    /// Takes the times of first and last message where the tool gave none.
+    /// Takes the times of the first and last message where the tool gave none.
     pub(super) fn date(&mut self) {
         let times = || {
             let times = self.messages.iter().filter_map(Message::created_at);
@@ -74,7 +74,7 @@ impl Transcript {
         }
     }
 
-    /// Takes the messages of items, and the types of the items that are none.
+    /// Takes the messages of items, and the types of the items that are not messages.
     pub(super) fn take_items(&mut self, (messages, others): (Vec<Message>, Vec<String>)) {
         self.messages = messages;
         for kind in others {
@@ -91,7 +91,7 @@ impl Transcript {
     }
 }
 
-/// The lines that are not blank, each with its number from 0 and its object.
+/// The lines that are not blank, each with its index from 0 and its object.
 pub(super) fn records(text: &str) -> impl Iterator<Item = Result<(usize, Value)>> {
     let lines = text.lines().enumerate();
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());

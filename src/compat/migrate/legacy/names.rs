@@ -8,9 +8,9 @@ use crate::disk::session_file::SIDECAR;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage};
 
-/// The names of the files that a session of the older manager may be in. What
-/// has the name of a sidecar comes first: until it is renamed, the session that
-/// would have that sidecar cannot have its usual file names.
+/// The names of the files that may hold a session of the older manager. Names of sidecars come
+/// first: until such a file is renamed, the session that would have that sidecar cannot have its
+/// usual file names.
 ///
 /// # Errors
 /// If the directory cannot be listed.
@@ -35,9 +35,9 @@ impl Import<'_> {
         candidates(&*self.storage, self.dir)
     }
 
-    /// Takes the file out of the way. Not before the session is on disk, and on
-    /// disk before anything is added to the session: the next run would import
-    /// the file over that.
+    /// Renames the file after its import. This must come after the session is on disk, and must be
+    /// on disk before anything is added to the session: otherwise the next run would import the
+    /// file over that.
     pub(super) fn retire(&self, name: &str) -> Result<()> {
         self.rename(name, &retired(name))?;
         self.sync_names()?;
@@ -45,7 +45,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Takes all files out of the way, or none.
+    /// Renames all files after their import, or none.
     pub(super) fn retire_all(&self, names: &[String]) -> Result<()> {
         let mut done = 0;
         let mut rename = |name: &String| {
@@ -55,8 +55,8 @@ impl Import<'_> {
         };
         let renamed = names.iter().try_for_each(&mut rename);
         let Err(error) = renamed.and_then(|()| self.sync_names()) else {
-            // Not before: a sidecar under that name would be in the way of the
-            // file if that had to come back.
+            // Not before: a sidecar under that name would be in the way of the file if that had to
+            // come back.
             for name in names {
                 self.release(name);
             }
@@ -82,8 +82,7 @@ impl Import<'_> {
             .map_err(|e| Error::io("sync", self.dir, e))
     }
 
-    /// Gives the file's name back to sidecars, if it was in the store's own
-    /// directory.
+    /// Releases the file's name for sidecars, if it was in the store's own directory.
     fn release(&self, name: &str) {
         let Some(stem) = name.strip_suffix(SIDECAR) else {
             return;
@@ -96,7 +95,7 @@ impl Import<'_> {
     }
 }
 
-/// What an imported file is called.
+/// The name of an imported file.
 fn retired(name: &str) -> String {
     format!("{name}.migrated")
 }

@@ -10,17 +10,16 @@ use crate::engine::home;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageDir, StorageFile};
 
-/// How much is written at a time, bytes.
+/// The number of bytes written at a time.
 const PIECE: usize = 1 << 20;
 
 /// A directory that was empty.
 pub(super) struct Destination {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
-    /// Open since before the first write: a sync through it is told of every
-    /// write-back that failed.
+    /// Open since before the first write: a sync through it reports every failed write-back.
     held: Arc<dyn StorageDir>,
-    /// Every name that was made here, those included that are gone.
+    /// Every name that was created here, including names that are gone.
     made: Vec<PathBuf>,
     files: usize,
 }
@@ -68,8 +67,8 @@ impl Destination {
         })
     }
 
-    /// Gives a file its name. `false` if something has that name: file systems that do
-    /// not tell two names apart would put one session in the place of another.
+    /// Gives a file its name. `false` if that name exists: on a file system that does not
+    /// distinguish two names, one session would replace another.
     pub(super) fn place(&mut self, file: &Path, name: &str) -> Result<bool> {
         let path = self.dir.join(name);
         if files::is_there(&*self.storage, &path)? {
@@ -81,12 +80,12 @@ impl Destination {
         Ok(true)
     }
 
-    /// Removes a file. One that cannot be removed is hidden.
+    /// Removes a file. A file that cannot be removed has a hidden name.
     pub(super) fn remove(&self, file: &Path) {
         let _ = self.storage.remove_file(file);
     }
 
-    /// Removes all that was made here.
+    /// Removes everything that was created here.
     pub(super) fn discard(&self) {
         self.made.iter().for_each(|path| self.remove(path));
     }
@@ -97,7 +96,7 @@ impl Destination {
         synced.map_err(|e| Error::io("sync", &self.dir, e))
     }
 
-    /// Makes the names survive one.
+    /// Makes the names survive a power loss.
     pub(super) fn sync_names(&self) -> Result<()> {
         let synced = self.held.sync_names();
         synced.map_err(|e| Error::io("sync", &self.dir, e))
@@ -127,7 +126,7 @@ impl NewFile {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     ///
     /// # Errors
     /// If a write failed.

@@ -1,11 +1,11 @@
-//! Lines as PicoClaw reads them, and what it cannot read.
+//! Lines as PicoClaw reads them, and lines that it cannot read.
 
 use std::borrow::Cow;
 
 use crate::Message;
 use crate::disk::session_file::{self, Decoded, PICOCLAW_LINE};
 
-/// How much of a session is left out.
+/// The number of things left out of a session.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     unread: usize,
@@ -16,7 +16,8 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// A line as it goes to PicoClaw, if it does. One that no history shows is no loss.
+    /// The line as PicoClaw gets it, if it gets it. A line that no history shows does not count as
+    /// a loss.
     pub(super) fn exportable<'a>(&mut self, raw: &'a [u8]) -> Option<Cow<'a, [u8]>> {
         let line = match session_file::decode(raw) {
             Decoded::Blank | Decoded::Transient(_) => return None,
@@ -40,7 +41,7 @@ impl Losses {
         Some(line)
     }
 
-    /// The line of a message that was a list of parts, unless PicoClaw would hide it.
+    /// The line of a message that had a list of parts, unless PicoClaw would hide it.
     fn flattened(&mut self, message: Message) -> Option<Vec<u8>> {
         let (message, homeless) = message.flattened();
         if message.is_transient() {
@@ -51,7 +52,7 @@ impl Losses {
         Some(session_file::encode(&message, None))
     }
 
-    /// What was left out, and how often.
+    /// The kinds of things left out, each with its number.
     pub(super) fn texts(&self) -> impl Iterator<Item = String> {
         let counts = [
             (self.unread, "lines that do not decode"),

@@ -55,7 +55,7 @@ fn lines_forth(text: &[u8], start: u64) -> Vec<(Vec<u8>, u64)> {
     seen
 }
 
-/// Over texts that put LFs, and none, where chunks of either direction end.
+/// Over texts with and without LFs at the ends of chunks in either direction.
 #[test]
 fn both_directions_meet_the_same_lines_at_the_same_places() {
     let (first, most) = (FIRST_STEP as usize, MAX_STEP as usize);
@@ -80,8 +80,7 @@ fn both_directions_meet_the_same_lines_at_the_same_places() {
     }
 }
 
-/// A file of NULs, but for what is put into it. Its lines are too long to be
-/// written in a test.
+/// A file of NULs, except for inserted bytes. Its lines are too long to be written in a test.
 #[derive(Debug)]
 struct Sparse {
     len: u64,

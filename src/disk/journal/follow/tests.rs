@@ -1,4 +1,4 @@
-//! What one who follows is told of a journal that is written, goes and comes again.
+//! The reports of a follower of a journal that is written, removed and made again.
 
 use super::*;
 use crate::disk::journal::cursor::Route;
@@ -38,7 +38,7 @@ impl Writer {
         self.at = HEADER as u64;
     }
 
-    /// A batch that deletes sessions, each told by its stem.
+    /// A batch that deletes sessions, given by their stems.
     fn commit(&mut self, stems: &[&str]) {
         let bytes = self.batch(stems, None);
         self.write(&bytes);
@@ -99,7 +99,7 @@ fn at_end(storage: &Arc<dyn Storage>) -> JournalTail {
     JournalTail::at_end(&**storage, Path::new("journal"), STORE).unwrap()
 }
 
-/// What is told until nothing is left; `-` where some were missed.
+/// The records reported until nothing is left; `-` where some were missed.
 fn told(tail: &mut JournalTail, storage: &Arc<dyn Storage>) -> String {
     let mut all = String::new();
     for _ in 0..100 {
@@ -173,7 +173,7 @@ fn what_a_writer_says_last_is_told_though_its_segments_are_gone() {
     writer.end();
     writer.remove(1);
     assert_eq!(told(&mut tail, &storage), "b");
-    // The next one begins with number 1 again, and nothing was missed.
+    // The next writer begins with number 1 again, and nothing was missed.
     let mut next = Writer::new(&storage);
     next.begin(1);
     next.commit(&["c"]);
@@ -194,7 +194,7 @@ fn who_misses_some_is_told_so_and_goes_on() {
     writer.commit(&["c"]);
     writer.remove(2);
     assert_eq!(told(&mut tail, &storage), "-c");
-    // The writer was killed, and what recovered its store took its journal away.
+    // The writer was killed, and the recovery of its store removed the journal.
     writer.commit(&["d"]);
     writer.remove(3);
     assert_eq!(told(&mut tail, &storage), "d-");

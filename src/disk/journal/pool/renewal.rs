@@ -1,4 +1,4 @@
-//! Letting go of the bytes of every segment.
+//! Replacing the blocks of all segments.
 
 use std::sync::atomic::Ordering;
 
@@ -6,10 +6,10 @@ use super::{Filling, Making, SegmentPool, segment};
 use crate::error::Result;
 
 impl SegmentPool {
-    /// Has the journal go on in blocks that never held a record: the next batch leaves the
-    /// segment in use, and what is [retired](Self::retire) from then on is removed, not kept
-    /// for reuse. Reused blocks hold old records until others are written over them. Not
-    /// beside a [`retire`](Self::retire). Who needs a segment meanwhile waits.
+    /// Continues the journal in blocks that never held a record: the next batch leaves the segment
+    /// in use, and segments [retired](Self::retire) from then on are removed, not kept for reuse.
+    /// Reused blocks hold old records until others are written over them. Must not run beside a
+    /// [`retire`](Self::retire). A committer that needs a segment meanwhile waits.
     ///
     /// # Errors
     /// As [`SegmentPool::next`]. The journal is whole, and without spares.
@@ -26,19 +26,20 @@ impl SegmentPool {
             Making::begin(self, &mut state)
         };
         self.give_way()?;
-        // Made before anybody is sent there, and nobody else makes one: to leave the present
-        // segment must not fail for want of space, or a full disk would keep the checkpoint
-        // away that frees some.
+        // Made before the journal moves there, while no other segment is being made. Leaving the
+        // present segment must not fail for lack of space; otherwise a full disk would block the
+        // checkpoint that frees some.
         let fresh = self.create(0, Filling::AtOnce, true)?;
         let first = fresh.number;
         let before = self.state.lock().ready.replace(fresh);
-        // No order is needed: a checkpoint that is to be in the new segment is queued
-        // later, under the group commit's lock.
+        // No ordering is needed: a checkpoint that must be in the new segment is queued later,
+        // under the group commit's lock.
         self.renewed.store(first, Ordering::Relaxed);
         if let Some(before) = before {
             self.remove(&self.dir.join(segment::name(before.number)))?;
         }
-        // What is there counts, not what is known: an error may have made us lose sight of it.
+        // The files on disk count, not the known ones: some may have been lost track of after an
+        // error.
         for name in self.names()? {
             if name.strip_suffix(".tmp").is_some() {
                 self.remove(&self.dir.join(name))?;
@@ -47,12 +48,12 @@ impl SegmentPool {
         self.sync_dir()
     }
 
-    /// Whether a segment is to take no more batches.
+    /// True if a segment must take no more batches.
     pub(crate) fn is_outdated(&self, number: u64) -> bool {
         number < self.renewed.load(Ordering::Relaxed)
     }
 
-    /// Whether full segments of before the [renewal](Self::renew) are left.
+    /// True if full segments from before the [renewal](Self::renew) are left.
     pub(crate) fn holds_outdated(&self) -> bool {
         let state = self.state.lock();
         state.full.iter().any(|full| self.is_outdated(full.number))

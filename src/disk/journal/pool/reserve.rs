@@ -1,16 +1,16 @@
-//! Space that is kept for letting go: without it, nobody could empty a volume that the store
-//! itself has filled, for to delete takes a record, and a record a segment.
+//! Space that is reserved for freeing space. A deletion takes a record, and a record takes a
+//! segment: without a reserve, a volume that the store itself has filled could not be emptied.
 //!
-//! On a volume with little space left, some files of zeros stand beside the segments, each as
-//! large as the smallest one. They outlast a close. A segment is made of one at an
-//! open, or for a batch with a record that frees space, and needs neither a block nor an inode
-//! then; what else is committed goes there, too, while it has room. A recovery or a compaction
-//! that finds no space removes them all.
+//! On a volume with little space left, some files of zeros stand beside the segments, each as large
+//! as the smallest segment. They outlast a close. At an open, or for a batch with a record that
+//! frees space, a segment is made from one of them, and then needs neither a block nor an inode.
+//! Other commits go to that segment too, while it has room. A recovery or a compaction that finds
+//! no space removes all of these files.
 //!
 //! # What a crash leaves
 //!
-//! *A file of zeros made, synced, renamed*: before, a `.tmp`, which the next open removes;
-//! after, one more. *Taken for a segment*: see [`segment::create`].
+//! *A file of zeros made, synced, renamed*: before, a `.tmp`, which the next open removes; after,
+//! one more file. *Used for a segment*: see [`segment::create`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,38 +22,38 @@ use crate::disk::files;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
-/// How many files are kept at least and at most, and of which part of the space there is.
+/// The least and the most of these files, and the part of the available space that they may take.
 const LEAST: u64 = 8;
 const MOST: u64 = 16;
 const PART: u64 = 16;
 
-/// They are kept where no more is left than this, bytes. A volume that has more is not about
-/// to be full, and a store on it is not to make files that it will hardly need.
+/// They are kept only if no more space than this is left, in bytes. A volume with more is not about
+/// to be full, and a store on it should not make files that it will hardly need.
 const TIGHT: u64 = 256 << 20;
 
-/// What is left must be so many times a file's size: others need the rest.
+/// The free space must be this many times a file's size: other files need the rest.
 const ROOM: u64 = 4;
 
-/// Their numbers as `.tmp`, which no segment has.
+/// Their numbers while they are `.tmp`; no segment has these.
 const NUMBERS: u64 = u64::MAX - MOST;
 
 fn name(part: u64) -> String {
     format!("reserve-{part}")
 }
 
-/// Whether a file in the journal's directory is one of these.
+/// True if a file in the journal's directory is a reserve file.
 pub(crate) fn is_reserve(file: &str) -> bool {
     (0..MOST).any(|part| name(part) == file)
 }
 
-/// Those that there are.
+/// The existing reserve files.
 fn parts(storage: &dyn Storage, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut names = files::entries(storage, dir)?;
     names.retain(|name| is_reserve(name));
     Ok(names.into_iter().map(|name| dir.join(name)).collect())
 }
 
-/// Gives all of them up, for a recovery that finds no space; whether there was any.
+/// Removes all reserve files, for a recovery that finds no space; returns true if there were any.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -61,7 +61,7 @@ pub(crate) fn release(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     let parts = parts(storage, dir)?;
     for path in &parts {
         match storage.remove_file(path) {
-            // The committer drew on it.
+            // The committer used it.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             removed => removed.map_err(|e| Error::io("remove", path, e))?,
         }
@@ -70,8 +70,8 @@ pub(crate) fn release(storage: &dyn Storage, dir: &Path) -> Result<bool> {
 }
 
 impl SegmentPool {
-    /// Makes what is missing of them, if there is little space and some to spare. What cannot
-    /// be made now is made later.
+    /// Makes missing reserve files, if there is little space but enough for them. If one cannot be
+    /// made now, it is made later.
     pub(crate) fn keep_reserve(&self) {
         let free = || self.look().0.unspoken();
         let room = free();
@@ -103,7 +103,7 @@ impl SegmentPool {
         })
     }
 
-    /// One of them, for a segment that holds a record which frees space.
+    /// One reserve file, for a segment with a record that frees space.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -113,7 +113,7 @@ impl SegmentPool {
         }
         for path in parts(&*self.storage, &self.dir)? {
             let file = match self.storage.open(&path, OpenMode::ReadWrite) {
-                // A compaction gave it up.
+                // A compaction removed it.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 file => file.map_err(|e| Error::io("open", &path, e))?,
             };

@@ -1,4 +1,4 @@
-//! Where segments find space, and who gives it back.
+//! Finding space for segments, and giving it back.
 
 use super::super::budget::Budget;
 use super::super::segment::{self, Filling, Spare};
@@ -9,19 +9,19 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Space {
     free: u64,
-    /// What the lines of full segments may need of it.
+    /// The part of it that the lines of full segments may need.
     spoken_for: u64,
 }
 
 impl Space {
-    /// What no lines need.
+    /// The space that no lines need.
     pub(super) fn unspoken(self) -> u64 {
         self.free.saturating_sub(self.spoken_for)
     }
 
-    /// Whether a segment of `len` bytes may be tried. One of the `least` always, if
-    /// no lines wait for the space: the system may keep back more for some than it
-    /// says, and less for others.
+    /// True if a segment of `len` bytes may be tried. A segment of the `least` size always may, if
+    /// no lines need the space: the system may reserve more for some users than it says, and less
+    /// for others.
     fn may_hold(self, len: u64, least: u64) -> bool {
         let untold = len == least && self.spoken_for == 0;
         untold || len <= self.unspoken()
@@ -29,9 +29,9 @@ impl Space {
 }
 
 impl SegmentPool {
-    /// Blocks for a segment of `len` bytes, or of as many as there is space for but
-    /// not under `least`: a spare's if one is large enough, else new ones. Spares
-    /// that are all too small make room.
+    /// Blocks for a segment of `len` bytes, or of as many as there is space for but not under
+    /// `least`: a spare's if one is large enough, else new ones. If all spares are too small, they
+    /// are removed to make room.
     pub(super) fn blank(
         &self,
         number: u64,
@@ -44,8 +44,8 @@ impl SegmentPool {
             if let Some(spare) = self.spare(len) {
                 return Ok(spare);
             }
-            // More than there is would be written and taken back for nothing, and
-            // others would find no space meanwhile.
+            // A larger segment than fits would be written and removed for nothing, and others would
+            // find no space meanwhile.
             let made = if space.may_hold(len, least) {
                 segment::zeroed(&*self.storage, &self.dir, number, len, filling)
             } else {
@@ -76,8 +76,8 @@ impl SegmentPool {
         Some(state.spares.swap_remove(at))
     }
 
-    /// Looks how much space there is, and what of it the journal may take. If
-    /// that cannot be told there is enough.
+    /// Looks at the available space, and computes the journal's budget. If the space is unknown, it
+    /// counts as enough.
     pub(super) fn look(&self) -> (Space, Budget) {
         let dir = self.storage.open_dir(&self.dir);
         let free = dir.and_then(|dir| dir.free_space()).unwrap_or(u64::MAX);
@@ -88,8 +88,8 @@ impl SegmentPool {
         (Space { free, spoken_for }, budget)
     }
 
-    /// Gives up spares that the space there is does not allow any more, or that a load which
-    /// is over needed.
+    /// Gives up spares that the available space does not allow any more, or that only a past load
+    /// needed.
     ///
     /// # Errors
     /// As the operating system reports them; the journal is whole.
@@ -100,7 +100,7 @@ impl SegmentPool {
         self.give_up(|state| !allowed(state)).map(drop)
     }
 
-    /// Gives up all spares; whether there was one.
+    /// Gives up all spares; returns true if there was one.
     ///
     /// # Errors
     /// As the operating system reports them; the journal is whole.
@@ -108,7 +108,7 @@ impl SegmentPool {
         self.give_up(|_| true)
     }
 
-    /// Gives up spares, largest first, for as long as there is `reason` to.
+    /// Gives up spares, largest first, while there is a `reason`.
     fn give_up(&self, reason: impl Fn(&State) -> bool) -> Result<bool> {
         let mut any = false;
         loop {
@@ -134,9 +134,9 @@ impl State {
         self.full.iter().map(|full| full.len).sum()
     }
 
-    /// Space that the lines need which full segments hold, and the one before the next:
-    /// they may have to go to their session files yet. Were it taken, no flush could
-    /// succeed, and nothing else gives full segments up.
+    /// The space needed for lines in full segments and in the segment in use: they may still have
+    /// to go to their session files. If it were taken, no flush could succeed, and only a flush
+    /// gives full segments up.
     pub(super) fn spoken_for(&self) -> u64 {
         match self.full_bytes() {
             0 => 0,
@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    /// Of all segments on disk, but for one that is being made.
+    /// Bytes of all segments on disk, except one that is being made.
     pub(super) fn bytes(&self) -> u64 {
         let ready = self.ready.as_ref().map_or(0, |segment| segment.len);
         self.active + ready + self.full_bytes() + self.spare_bytes()

@@ -1,4 +1,4 @@
-//! Which segments are there, and when.
+//! The segments that exist at each time.
 
 use super::super::committer::{Batch, Committer};
 use super::*;
@@ -19,9 +19,8 @@ fn pool() -> (Arc<SegmentPool>, Arc<dyn Storage>) {
     (Arc::new(pool), storage)
 }
 
-/// Recovery reads segments by number. Were batches written into segment 4
-/// before segment 3, it would find a hole between them and refuse to open
-/// the store.
+/// Recovery reads segments by number. If batches were written into segment 4 before segment 3, it
+/// would find a hole between them and refuse to open the store.
 #[test]
 fn segments_are_handed_out_in_the_order_of_their_numbers() {
     for _ in 0..50 {
@@ -57,7 +56,7 @@ fn segments_prepared_twice_at_once_leave_no_file_that_nobody_knows() {
     }
 }
 
-/// A segment left behind makes the next open think of a crash.
+/// To the next open, a segment left behind looks like a crash.
 #[test]
 fn a_store_that_has_ended_prepares_no_more_segments() {
     let (pool, storage) = pool();
@@ -67,9 +66,8 @@ fn a_store_that_has_ended_prepares_no_more_segments() {
     assert_eq!(storage.read_dir(&pool.dir).unwrap(), []);
 }
 
-/// Left behind by a store that closed in order, its batches would have no
-/// checkpoint over them: the next open would replay them onto files that are
-/// ahead of them, or find a hole before them and refuse the store.
+/// If a closed store left it behind, no checkpoint would cover its batches: the next open would
+/// replay them onto files that are ahead of them, or find a hole before them and refuse the store.
 #[test]
 fn a_segment_that_could_not_be_given_up_is_given_up_later() {
     let storage = MemoryStorage::new();
@@ -109,7 +107,7 @@ fn full_disk(storage: &MemoryStorage, free: u64) {
     storage.capacity(used as u64 + free);
 }
 
-/// Given up, as many would be made anew while the next flush lasts, and filled with zeros.
+/// If they were given up, as many would be made anew during the next flush, and filled with zeros.
 #[test]
 fn under_load_spares_are_kept_beside_as_many_full_segments_and_given_up_after_it() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
@@ -137,7 +135,7 @@ fn under_load_spares_are_kept_beside_as_many_full_segments_and_given_up_after_it
     assert_eq!(segments(), 1 + 7);
 }
 
-/// The space that a flush needs may be in segments that nobody needs.
+/// The space that a flush needs may be in segments that are not needed.
 #[test]
 fn spares_make_room_where_a_flush_finds_none() {
     let (storage, pool) = roomy(64 << 20);
@@ -172,8 +170,8 @@ fn a_full_disk_gets_its_next_segment_from_a_spare() {
     assert!(pool.is_long() && pool.is_pressing());
 }
 
-/// Lines that full segments hold must find room in their session files, or the
-/// segments are never given up.
+/// Lines in full segments must find room in their session files; otherwise the segments are never
+/// given up.
 #[test]
 fn no_segment_is_made_in_the_space_that_the_lines_of_others_need() {
     let (_storage, pool) = roomy(4 << 20);
@@ -199,12 +197,12 @@ fn a_segment_too_small_for_a_batch_that_finds_no_space_serves_the_next() {
     assert_eq!(pool.next(0, false).unwrap().number, 1);
 }
 
-/// After a failed sync the cache may show zeros that the disk does not have: the
-/// batches written over them would be cut short by a power loss.
+/// After a failed sync the cache may show zeros that the disk does not have: a power loss would cut
+/// short the batches written over them.
 #[test]
 fn a_segment_whose_sync_failed_is_not_used_again() {
     let (storage, pool) = roomy(u64::MAX);
-    // The directory, the space there is, the file, its zeros, its header, its sync.
+    // The directory, the available space, the file, its zeros, its header, its sync.
     storage.fail_at(storage.steps() + 5, Fault::Enospc, Repeat::Once);
     assert!(matches!(
         pool.next(0, false),
@@ -224,7 +222,7 @@ fn a_segment_whose_sync_failed_is_not_used_again() {
     assert_eq!(created(&storage), before + 1);
 }
 
-/// Who was erased would stand in the next segment until others are written over it.
+/// Otherwise erased records would stay in the next segment until others are written over them.
 #[test]
 fn a_renewed_journal_has_no_block_that_held_a_record() {
     let (pool, storage) = pool();
@@ -238,7 +236,7 @@ fn a_renewed_journal_has_no_block_that_held_a_record() {
     pool.retire(1).unwrap();
     let active = pool.next(at_least(), false).unwrap();
     written(&active);
-    // Made of what was the first one's.
+    // Made from the blocks of the first one.
     pool.prepare().unwrap();
     assert!(!pool.is_outdated(active.number));
     pool.renew().unwrap();
@@ -259,8 +257,8 @@ fn at_least() -> u64 {
     2 * segment::HEADER as u64
 }
 
-/// Sent to a segment that cannot be made, not even the checkpoint that frees space would
-/// find room.
+/// If the journal moved to a segment that cannot be made, not even the checkpoint that frees space
+/// would find room.
 #[test]
 fn a_renewal_that_finds_no_space_leaves_the_journal_where_it_is() {
     let (storage, pool) = roomy(100 << 10);
@@ -270,7 +268,7 @@ fn a_renewal_that_finds_no_space_leaves_the_journal_where_it_is() {
     assert!(!pool.is_outdated(active.number));
 }
 
-/// Storage calls that making the next segment takes once the one in use holds so many bytes.
+/// The storage calls for making the next segment when the one in use holds `used` bytes.
 fn calls_to_prepare(used: usize) -> u64 {
     let storage = MemoryStorage::new();
     let dir = Path::new("journal");
@@ -292,7 +290,7 @@ fn calls_to_prepare(used: usize) -> u64 {
     storage.steps() - before
 }
 
-/// Else whoever commits in a hurry would wait for a segment that is made at leisure.
+/// Otherwise a committing caller would wait for a segment that is made at leisure.
 #[test]
 fn a_segment_that_is_needed_soon_is_filled_in_few_steps() {
     let [at_leisure, soon] = [1 << 10, 9 << 20].map(calls_to_prepare);

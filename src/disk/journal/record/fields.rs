@@ -1,10 +1,10 @@
-//! What records are made of: numbers, times, and bytes with their length.
+//! The parts of records: numbers, times, and bytes with their length.
 
 use bytes::BufMut;
 
 use crate::ground::clock::{Stamp, ZERO_TIME};
 
-/// When a session changed, as a record states it: [`Stamp`] without its memory.
+/// The time when a session changed, as a record states it: [`Stamp`] without its memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Time<'a> {
     /// Nanoseconds since 1970.
@@ -32,7 +32,7 @@ impl From<Time<'_>> for String {
     }
 }
 
-/// Seven bits a byte, lowest first; the highest bit says that more follow.
+/// Writes seven bits per byte, lowest first; the highest bit is set if more bytes follow.
 pub(super) fn put_number(out: &mut impl BufMut, mut value: u64) {
     while value >= 0x80 {
         out.put_u8(value as u8 | 0x80);
@@ -41,7 +41,7 @@ pub(super) fn put_number(out: &mut impl BufMut, mut value: u64) {
     out.put_u8(value as u8);
 }
 
-/// The sign goes to the lowest bit: small numbers are short, below zero as well.
+/// Puts the sign into the lowest bit: small numbers are short, negative ones as well.
 pub(super) fn put_signed(out: &mut impl BufMut, value: i64) {
     put_number(out, (value << 1 ^ value >> 63).cast_unsigned());
 }
@@ -63,7 +63,7 @@ pub(super) fn put_bytes(out: &mut impl BufMut, bytes: &[u8]) {
     out.put_slice(bytes);
 }
 
-/// A number of 0 and the nanoseconds, or the length of a text and one more, and the text.
+/// Writes 0 and the nanoseconds, or the length of a text plus one, and the text.
 pub(super) fn put_time(out: &mut impl BufMut, time: Time<'_>) {
     match time {
         Time::At(nanos) => {
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whatever is left.
+    /// All remaining bytes.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }

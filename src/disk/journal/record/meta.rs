@@ -1,4 +1,4 @@
-//! What a record says of a session's files before it, and of the sidecar after it.
+//! The part of a record about a session's files before it, and the sidecar after it.
 //!
 //! ```text
 //! before              length number · CRC-32 u32 · sidecar bytes, none if there was none
@@ -12,24 +12,23 @@ use bytes::BufMut;
 
 use super::fields::{Reader, Time, put_bytes, put_number, put_signed, put_time, put_u32};
 
-/// How a record states the sidecar that holds after it.
+/// The sidecar after a record, as the record states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MetaState<'a> {
-    /// The whole sidecar. The first record of a session after each flush
-    /// carries one: sidecars are overwritten in place, and a torn one can only
-    /// be mended from here.
+    /// The whole sidecar. The first record of a session after each flush carries one: sidecars are
+    /// overwritten in place, and a torn one can only be mended from here.
     Image {
         image: &'a [u8],
-        /// What it said before; all else follows from the lines.
+        /// The earlier `skip` and `updated_at`; all else follows from the lines.
         skip: i64,
         updated_at: Time<'a>,
     },
-    /// The same, of a session that had no sidecar, or none that decoded.
+    /// The same for a session that had no sidecar, or none that decoded.
     First(&'a [u8]),
-    /// The whole sidecar, of which more changed than an append changes; and the one
-    /// before, empty if there was none that decodes.
+    /// The whole sidecar, if more than an append's fields changed; and the one before, empty if
+    /// there was none that decodes.
     Changed { image: &'a [u8], before: &'a [u8] },
-    /// The fields an append changes.
+    /// The fields that an append changes.
     Patch {
         skip: i64,
         count: i64,
@@ -37,13 +36,13 @@ pub(crate) enum MetaState<'a> {
     },
 }
 
-/// What a session's two files were, or were to be, before a record.
+/// The state, real or planned, of a session's two files before a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Prior<'a> {
     /// Length of the session file, and its CRC-32; 0 and 0 without one.
     pub(crate) len: u64,
     pub(crate) crc: u32,
-    /// The sidecar as it is encoded; empty if there was none that decodes.
+    /// The encoded sidecar; empty if there was none that decodes.
     pub(crate) sidecar: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! Lines that are no messages.
+//! Lines that are not messages.
 
 use super::{message, rewritten};
 use crate::disk::session_file::control::Control;

@@ -1,4 +1,4 @@
-//! What a session is called, and its sidecar.
+//! A session's names, and its sidecar.
 
 use serde_json::value::RawValue;
 

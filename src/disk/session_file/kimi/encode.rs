@@ -13,11 +13,11 @@ use crate::disk::session_file::scan::is_space;
 use crate::disk::session_file::text::escaped_char;
 use crate::{Error, Result};
 
-/// The line of a message without its line feed, and the message as it will be
-/// read back: what a context holds is always what its file says.
+/// The line of a message without its line feed, and the message as it will be read back: a context
+/// always holds what its file says.
 ///
 /// # Errors
-/// [`Error::InvalidMessage`] for what kimi-cli would not read back.
+/// [`Error::InvalidMessage`] for a message that kimi-cli would not read back.
 pub(crate) fn encode(message: &Message) -> Result<(String, Message)> {
     let line = to_json(message);
     match decode(&line) {
@@ -48,7 +48,7 @@ pub(crate) fn system_prompt(content: &str) -> String {
     line
 }
 
-/// Python's `json.dumps`: nothing but printable ASCII.
+/// Escapes as Python's `json.dumps`: the output is printable ASCII.
 fn push_ascii(character: char, out: &mut String) {
     match character {
         '"' | '\\' => out.extend(['\\', character]),
@@ -67,8 +67,7 @@ fn push_ascii(character: char, out: &mut String) {
     }
 }
 
-/// kimi-cli's fields in its order, then those it does not know, which it leaves
-/// alone when it reads.
+/// kimi-cli's fields in its order, then unknown fields, which it ignores when it reads.
 pub(in crate::disk::session_file) fn to_json(message: &Message) -> String {
     let mut object = Object::new();
     object.text("role", &message.role);
@@ -96,7 +95,7 @@ pub(in crate::disk::session_file) fn to_json(message: &Message) -> String {
     object.end()
 }
 
-/// What only PicoClaw, or neither, knows.
+/// Fields that only PicoClaw, or neither, knows.
 fn rest(message: &Message, object: &mut Object) {
     if !message.model_name.is_empty() {
         object.text("model_name", &message.model_name);

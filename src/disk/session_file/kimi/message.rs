@@ -10,7 +10,7 @@ use crate::disk::session_file::message::{Given, Message, intern};
 use crate::disk::session_file::parts::{FunctionCall, ToolCall};
 use crate::disk::session_file::raw::{RawField, tidy};
 
-/// What a record with one of the roles of messages is.
+/// Decodes a record with one of the roles of messages.
 pub(super) fn message(line: &str, role: &str, record: &Members<'_>) -> Record {
     let Some(content) = record.get("content") else {
         return Record::Foreign;
@@ -25,11 +25,11 @@ pub(super) fn message(line: &str, role: &str, record: &Members<'_>) -> Record {
     }
 }
 
-/// Why a record is no message.
+/// The reason why a record is not a message.
 enum Reject {
-    /// kimi-cli's validation says so.
+    /// kimi-cli's validation rejects it.
     Invalid,
-    /// kimi-cli does not know what it is.
+    /// kimi-cli does not know its type.
     Unknown,
 }
 
@@ -67,8 +67,8 @@ fn read_message<'a>(
 }
 
 impl Known<'_> {
-    /// The message, with what else stands in its line as far as it is of the
-    /// shape this crate knows.
+    /// The message, with the other fields of its line as far as they have the form that this crate
+    /// knows.
     fn with_rest_of(self, line: &str) -> Message {
         let line = tidy(line);
         let mut message = match Draft::parse(&line) {
@@ -202,7 +202,7 @@ impl Part {
     }
 }
 
-/// `text` as a JSON string, escaped no more than JSON asks for.
+/// `text` as a JSON string, with only the escapes that JSON requires.
 pub(super) fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -234,7 +234,7 @@ fn tool_call(raw: &str) -> Option<ToolCall> {
     Some(read)
 }
 
-/// Whether a call read as PicoClaw reads it is the one that kimi-cli reads.
+/// True if a call as PicoClaw reads it equals the call as kimi-cli reads it.
 fn same_call(all: &ToolCall, known: &ToolCall) -> bool {
     let parts = |call: &ToolCall| {
         let function = call.function.as_ref();
@@ -243,7 +243,7 @@ fn same_call(all: &ToolCall, known: &ToolCall) -> bool {
     parts(all) == parts(known)
 }
 
-/// Takes over what only kimi-cli's reading knows.
+/// Takes over the fields that only kimi-cli's reading has.
 fn complete(all: &mut ToolCall, known: ToolCall) {
     all.kind = known.kind;
     all.unknown.retain(|field| &*field.name != "extras");
@@ -257,7 +257,7 @@ fn optional_text(members: &Members<'_>, name: &str) -> Result<Option<String>, Re
     optional(members.get(name), |raw| text(raw).map(Cow::into_owned))
 }
 
-/// A field that may be missing or `null`, but nothing else than `read` takes.
+/// A field that may be missing or `null`, but otherwise must be accepted by `read`.
 fn optional<'a, T>(
     raw: Option<&'a str>,
     read: impl FnOnce(&'a str) -> Option<T>,

@@ -1,8 +1,8 @@
 //! Lines as kimi-cli takes them: JSON as Python reads it, records as its model
 //! classes validate them.
 //!
-//! What makes kimi-cli give up on a whole file (a part of an unknown type, a
-//! message without content, a field called `self`) costs only its line here.
+//! Errors that make kimi-cli give up on a whole file (a part of an unknown type, a message without
+//! content, a field called `self`) cost only their line here.
 
 pub(crate) mod encode;
 mod message;
@@ -17,22 +17,22 @@ use super::message::Message;
 use super::raw::tidy;
 use crate::{Error, Result};
 
-/// What a line of a context file is.
+/// The contents of a line of a context file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Record {
     /// White space.
     Blank,
-    /// Nothing that kimi-cli keeps: no JSON object, or a record that it rejects.
+    /// A line that kimi-cli does not keep: no JSON object, or a record that it rejects.
     Rejected,
     /// A record that another version may know: kept, without effect.
     Foreign,
-    /// How many tokens the conversation had.
+    /// The number of tokens of the conversation.
     Usage(i64),
-    /// A point to go back to.
+    /// A checkpoint.
     Checkpoint(i64),
-    /// The number of one whose place in the conversation is gone: it numbers the
-    /// next one, and gone back to it would take all that is left. kimi-cli knows
-    /// no such thing, this crate's stores write it.
+    /// The number of a checkpoint whose place in the conversation is gone: it numbers the next one,
+    /// and a revert to it would remove all that is left. kimi-cli does not know such records; this
+    /// crate's stores write them.
     LostCheckpoint(i64),
     /// The system prompt.
     SystemPrompt(String),
@@ -41,9 +41,9 @@ pub(crate) enum Record {
 }
 
 impl Message {
-    /// Decodes a message as kimi-cli reads it: JSON with Python's leniencies, of
-    /// equal names the last, `null` for no content, no other roles than `user`,
-    /// `assistant`, `system` and `tool`, no other parts than it knows.
+    /// Decodes a message as kimi-cli reads it: JSON with Python's leniencies, the last of equal
+    /// names, `null` for no content, only the roles `user`, `assistant`, `system` and `tool`, and
+    /// only parts that it knows.
     ///
     /// ```
     /// use sessionlog::Message;
@@ -56,7 +56,7 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidMessage`] for what kimi-cli does not accept.
+    /// [`Error::InvalidMessage`] for a message that kimi-cli does not accept.
     pub fn from_kimi_json(json: &[u8]) -> Result<Self> {
         match decode(&String::from_utf8_lossy(json)) {
             Record::Message(message) => Ok(*message),
@@ -66,8 +66,8 @@ impl Message {
         }
     }
 
-    /// The message as kimi-cli writes it: its fields in its order, then those it
-    /// does not know. What it would not read back is written all the same.
+    /// The message as kimi-cli writes it: its fields in its order, then unknown ones. A message
+    /// that kimi-cli would not read back is written all the same.
     #[must_use]
     pub fn to_kimi_json(&self) -> String {
         encode::to_json(self)
@@ -108,8 +108,8 @@ pub(crate) fn decode(line: &str) -> Record {
     }
 }
 
-/// A line that only Python takes for JSON, as JSON proper; `None` for one that
-/// it does not take for a record either.
+/// Rewrites a line that only Python accepts as JSON in valid JSON; `None` if Python does not accept
+/// it as a record either.
 pub(crate) fn strict(line: &str) -> Option<String> {
     match decode(line) {
         Record::Blank | Record::Rejected => None,
@@ -117,7 +117,7 @@ pub(crate) fn strict(line: &str) -> Option<String> {
     }
 }
 
-/// Whether Python's `str.strip` takes it away.
+/// True if Python's `str.strip` removes the character.
 pub(crate) fn is_python_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }

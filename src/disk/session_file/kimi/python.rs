@@ -21,7 +21,7 @@ impl<'a> Members<'a> {
         Some(Self(members))
     }
 
-    /// Of equal names the last counts.
+    /// The value of a name; the last one of equal names.
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {
         let mut members = self.0.iter().rev();
         members
@@ -49,8 +49,8 @@ pub(super) fn text(raw: &str) -> Option<Cow<'_, str>> {
     Scanner::lax(raw).text().ok()?.map(Text::value)
 }
 
-/// An integer of Python's: booleans are, `7.0` is not. What is beyond an `i64`
-/// is as good as its end.
+/// An integer as Python accepts it: booleans are, `7.0` is not. Values beyond an `i64` become its
+/// limit.
 pub(super) fn integer(raw: Option<&str>) -> Option<i64> {
     let raw = raw?;
     match raw {
@@ -70,7 +70,7 @@ pub(super) fn integer(raw: Option<&str>) -> Option<i64> {
     Some(raw.parse().unwrap_or(end))
 }
 
-/// What pydantic takes for a boolean.
+/// Text and numbers that pydantic accepts as a boolean.
 pub(super) fn lax_bool(raw: &str) -> Option<bool> {
     const ON: [&str; 6] = ["1", "on", "t", "true", "y", "yes"];
     const OFF: [&str; 6] = ["0", "off", "f", "false", "n", "no"];
@@ -93,8 +93,7 @@ pub(super) fn lax_bool(raw: &str) -> Option<bool> {
     }
 }
 
-/// Whether a line, which is an object, holds an integer of more digits than
-/// Python converts.
+/// True if a line, which is an object, has an integer of more digits than Python converts.
 pub(super) fn has_huge_integer(line: &str) -> bool {
     const DIGITS: usize = 4_300;
     if line.len() <= DIGITS {
@@ -102,7 +101,7 @@ pub(super) fn has_huge_integer(line: &str) -> bool {
     }
     let mut in_string = false;
     let mut escaped = false;
-    // Of the number at hand, while it may be an integer.
+    // Digits of the current number, while it may be an integer.
     let mut digits = Some(0);
     for byte in line.bytes() {
         if in_string {

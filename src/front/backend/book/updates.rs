@@ -11,11 +11,11 @@ use crate::{
     UpdateParts, Window,
 };
 
-/// How many ids of messages taken once a session remembers.
+/// The number of ids of messages taken once that a session remembers.
 const ONCE_IDS: usize = 256;
 
-/// See [`SessionStore::window`](crate::backend::SessionStore::window). Not under the lock of
-/// the book: the caller's counter of tokens may take long, or ask the store.
+/// See [`SessionStore::window`](crate::backend::SessionStore::window). Runs without the lock of the
+/// book: the caller's counter of tokens may take long, or ask the store.
 pub(crate) fn window(moment: (String, Page, Version), budget: &Budget) -> Result<Window> {
     let (key, page, version) = moment;
     let besides = Besides {

@@ -1,16 +1,16 @@
-//! Backups as they are told of, and which are too many.
+//! Descriptions of backups, and the choice of those over a limit.
 
 use crate::disk::files::backup::{Name, Stored};
 use crate::{Backup, BackupLimits, BackupReason};
 
-/// A backup as it is told of; `made` is milliseconds since 1970.
+/// The description of a backup; `made` is in milliseconds since 1970.
 #[must_use]
 pub fn backup(number: u64, made: i64, reason: BackupReason, size: u64) -> Backup {
     name(number, made, reason).describe(size)
 }
 
-/// The numbers of those of `backups` that are over a limit at `now`, oldest first. Takes the
-/// backups oldest first, each with when it was made; times are milliseconds since 1970.
+/// The numbers of the backups that are over a limit at `now`, oldest first. `backups` is ordered
+/// oldest first, each with the time it was made; times are in milliseconds since 1970.
 #[must_use]
 pub fn backups_over(limits: BackupLimits, backups: &[(i64, Backup)], now: i64) -> Vec<u64> {
     let stored = backups.iter().map(|(made, backup)| Stored {

@@ -1,4 +1,4 @@
-//! Telling those who follow what changed.
+//! Telling followers what changed.
 
 use std::sync::Arc;
 
@@ -9,19 +9,20 @@ use crate::front::changes::{ChangeFilter, Changes};
 use crate::front::watch::{SessionState, Watch};
 use crate::ground::sync::watch::WatchSender;
 
-/// The changes of a store of one's own, for those who follow them. The newest 16,384 are
-/// kept for those who fall behind.
+/// The changes of a custom store, for its followers. The newest 16,384 are kept for followers that
+/// fall behind.
 #[derive(Clone, Debug, Default)]
 pub struct ChangeFeed(Arc<Feed>);
 
 impl ChangeFeed {
-    /// One without changes.
+    /// A feed without changes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Readers see a change. `agent` is the one that the session's scope names, or empty.
+    /// Reports a change that readers now see. `agent` is the agent named by the session's scope, or
+    /// empty.
     pub fn tell(&self, key: &str, agent: &str, version: Version, kind: ChangeKind) {
         self.0.tell(Told {
             key: key.into(),
@@ -31,12 +32,12 @@ impl ChangeFeed {
         });
     }
 
-    /// Everyone who follows misses an unknown number of changes.
+    /// Makes every follower miss an unknown number of changes.
     pub fn lose(&self) {
         self.0.lose();
     }
 
-    /// No change will come any more.
+    /// Ends the feed: no change will come any more.
     pub fn end(&self) {
         self.0.end();
     }
@@ -48,24 +49,24 @@ impl ChangeFeed {
     }
 }
 
-/// Where a session of a store of one's own stands, for those who watch it. Dropped, those are
-/// told that the store is closed.
+/// The state of a session in a custom store, for its watchers. When this is dropped, the watchers
+/// are told that the store is closed.
 #[derive(Debug)]
 pub struct WatchFeed(WatchSender<Standing>);
 
 impl WatchFeed {
-    /// That of a session which stands there.
+    /// A feed for a session in this state.
     #[must_use]
     pub fn new(now: SessionState) -> Self {
         Self(WatchSender::new(standing(now)))
     }
 
-    /// The session stands there now.
+    /// Reports the session's state.
     pub fn send(&self, now: SessionState) {
         self.0.send(standing(now));
     }
 
-    /// The session stands there now; nobody is told what they know.
+    /// Reports the session's state, unless the watchers know it already.
     pub fn send_if_new(&self, now: SessionState) {
         let now = standing(now);
         if self.0.subscribe().latest() != now {
@@ -73,13 +74,13 @@ impl WatchFeed {
         }
     }
 
-    /// Whether nobody watches any more.
+    /// True if nothing watches any more.
     #[must_use]
     pub fn is_unheard(&self) -> bool {
         self.0.is_unheard()
     }
 
-    /// One who watches from now on.
+    /// A watch from now on.
     #[must_use]
     pub fn watch(&self) -> Watch {
         Watch::until(self.0.subscribe(), || Error::Closed)

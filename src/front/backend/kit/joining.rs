@@ -1,11 +1,12 @@
-//! What is said of a session that has an older one's history before its own.
+//! The metadata of a session after an older session's history was put before its own.
 
 use crate::SessionMeta;
 use crate::disk::session_file::Meta;
 
-/// The sidecar of a session after an `older` one's history was put before its own, as
-/// [`StoreHandle::merge_session`](crate::StoreHandle::merge_session) does: summary, scope, aliases,
-/// with the older one's key among them, tags, and when it was created. The rest of it is `own`'s.
+/// The sidecar of a session after an `older` session's history was put before its own, as
+/// [`StoreHandle::merge_session`](crate::StoreHandle::merge_session) does. It combines summary,
+/// scope, tags, time of creation, and aliases, with the older session's key among them. The rest is
+/// from `own`.
 #[must_use]
 pub fn meta_after(own: SessionMeta, older: SessionMeta) -> SessionMeta {
     let (mut own, older) = (Meta::of(own), Meta::of(older));

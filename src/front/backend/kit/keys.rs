@@ -39,7 +39,7 @@ pub fn check_tags(tags: &TagChange, limit: usize) -> Result<()> {
     check_size(Oversized::Sidecar, tags.size(), limit)
 }
 
-/// Refuses a scope that is none, and a scope or aliases of more than `limit` bytes.
+/// Refuses text that is not a scope, and a scope or aliases of more than `limit` bytes.
 ///
 /// # Errors
 /// [`Error::InvalidScope`](crate::Error::InvalidScope),
@@ -53,33 +53,33 @@ pub fn check_identity(scope: Option<&RawValue>, aliases: &[String], limit: usize
     check_size(Oversized::Aliases, size, limit)
 }
 
-/// Aliases trimmed, without blanks, repetitions and the key itself, in their order.
+/// The aliases trimmed, without blanks, repetitions and the key itself, in their order.
 #[must_use]
 pub fn normalize_aliases(key: &str, aliases: &[String]) -> Vec<String> {
     session_file::normalize_aliases(key, aliases)
 }
 
-/// The name that the sidecar of a key has, by whose bytes sessions are listed and contested
-/// aliases decided.
+/// The name of a key's sidecar. Sessions are listed, and contested aliases decided, by the bytes of
+/// this name.
 #[must_use]
 pub fn file_name(key: &str) -> String {
     session_file::sidecar_name(&session_file::plain_stem(key))
 }
 
-/// Whether the session of this key comes before one that has it as an alias.
+/// True if the session of this key takes precedence over a session that has it as an alias.
 #[must_use]
 pub fn is_own_first(key: &str) -> bool {
     session_file::short_circuits(key)
 }
 
-/// Whether the session of a key, which has the scope `stored`, or none, may get `new`.
+/// True if the session of a key, with the scope `stored` or none, may get the scope `new`.
 #[must_use]
 pub fn may_have_scope(key: &str, stored: Option<&RawValue>, new: &RawValue) -> bool {
     scope::may_follow(key, stored, new)
 }
 
-/// Whether the history under `alias` may be taken over by a session of which `names` and
-/// `scopes` are all that is known: not if it may be an agent's main one.
+/// True if a session may take over the history under `alias`; false if that may be an agent's main
+/// session. `names` and `scopes` are everything known of the session.
 #[must_use]
 pub fn inherits_from(alias: &str, names: &[String], scopes: [Option<&RawValue>; 2]) -> bool {
     session_file::validate_key(alias).is_ok()

@@ -10,19 +10,19 @@ use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::handle::editing::dated;
 use crate::ground::clock::{self, Clock, StampText, SystemClock};
 
-/// What a line of a session is.
+/// The kind of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LineKind {
     /// A message.
     Message,
-    /// A control record: how many tokens the conversation has.
+    /// A control record: the number of tokens of the conversation.
     Usage(i64),
-    /// A control record: a point to go back to.
+    /// A control record: a checkpoint.
     Checkpoint {
         /// Its number.
         id: i64,
-        /// Whether the lines before it are gone: it only numbers the next one.
+        /// True if the lines before it are gone: it only numbers the next one.
         lost: bool,
     },
     /// A control record: the system prompt.
@@ -32,17 +32,17 @@ pub enum LineKind {
     Other,
 }
 
-/// A message as it is stored in the place of another: without `created_at` it gets that one's.
+/// A message as it is stored in the place of another: without `created_at` it gets the old one's.
 ///
 /// # Errors
-/// [`Error::InvalidMessage`] for one of reasoning alone, which is not stored.
+/// [`Error::InvalidMessage`] for a message of reasoning alone, which is not stored.
 pub fn in_place_of(new: Message, old: &Message) -> Result<Message> {
     dated(new, old)
 }
 
-/// The lines that messages become, without line feeds: as PicoClaw writes them, with the
-/// fields that nobody knows at the end. Messages without a time get `now`, transient ones
-/// become no line. `max_line` and `max_batch` are bytes.
+/// Encodes messages as lines, without line feeds, as PicoClaw writes them, with unknown fields at
+/// the end. Messages without a time get `now`; transient ones become no line. `max_line` and
+/// `max_batch` are in bytes.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`]; [`Error::MessageTooLarge`], with the messages in it.
@@ -84,7 +84,7 @@ fn encoded(
     Ok(lines)
 }
 
-/// The time as a session's sidecar says it.
+/// The current time, and the same as a session's sidecar writes it.
 #[must_use]
 pub fn now() -> (OffsetDateTime, String) {
     let now = SystemClock::default().now();
@@ -100,14 +100,14 @@ pub fn message_of(line: &[u8]) -> Option<Message> {
     }
 }
 
-/// A text as [`encode`] writes it in a line, quotes included. That of a part of a text is a part
-/// of it, without the quotes.
+/// A text as [`encode`] writes it in a line, quotes included. The encoding of a part of a text is,
+/// without the quotes, a part of the encoding of the whole.
 #[must_use]
 pub fn json_text(text: &str) -> String {
     session_file::encode_string(text)
 }
 
-/// What a line is.
+/// The kind of a line.
 #[must_use]
 pub fn read_line(line: &[u8]) -> LineKind {
     if session_file::classify(line) == Kind::Message {
@@ -144,7 +144,7 @@ pub fn checkpoint_message_line(id: i64) -> Vec<u8> {
     session_file::encode_checkpoint_message(id).into_bytes()
 }
 
-/// A control record whose lines before it are gone or replaced: a checkpoint is lost then.
+/// A control record after the lines before it are gone or replaced: a checkpoint becomes lost.
 #[must_use]
 pub fn lost_checkpoint_line(line: &[u8]) -> Vec<u8> {
     session_file::without_place(line).into_owned()
@@ -160,10 +160,10 @@ pub fn system_prompt_line(prompt: &str, max_line: usize) -> Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Where at least the newest `n` messages begin, and the rest of the turn that the oldest of
-/// them belongs to, as [`Keep::Turns`](crate::Keep::Turns) says it; `None` if all stay. Takes
-/// the messages newest first, each with where it stands, and no more of them than it needs.
-/// The second tells whether older messages than those given would not change the answer.
+/// The place where at least the newest `n` messages begin, with the rest of the turn that the
+/// oldest of them belongs to, as [`Keep::Turns`](crate::Keep::Turns) defines it; `None` if all
+/// stay. Takes the messages newest first, each with its place, and no more of them than it needs.
+/// The second value is true if older messages than those given would not change the answer.
 pub fn turn_begins_at(
     newest_first: impl Iterator<Item = (u64, impl Borrow<Message>)>,
     n: usize,

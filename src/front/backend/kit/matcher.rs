@@ -1,11 +1,11 @@
-//! Searching lines that are elsewhere.
+//! Searching lines of a custom store.
 
 use crate::engine::search::Needle;
 use crate::error::Result;
 use crate::front::search::{MoreHits, Search, SearchHit, SearchQuery};
 use crate::{Position, SessionMeta, SessionQuery};
 
-/// What a [`SearchQuery`] looks for, ready to be looked for.
+/// A compiled [`SearchQuery`].
 #[derive(Debug)]
 pub struct Matcher {
     needle: Needle,
@@ -27,20 +27,20 @@ impl Matcher {
         &self.query.sessions
     }
 
-    /// Whether titles and summaries are looked through, too.
+    /// True if titles and summaries are searched, too.
     #[must_use]
     pub fn is_outside(&self) -> bool {
         self.query.summaries
     }
 
-    /// Whether what is hidden of sessions is looked through, too.
+    /// True if the hidden and archived messages of sessions are searched, too.
     #[must_use]
     pub fn is_archived(&self) -> bool {
         self.query.archived
     }
 
-    /// A text that stands, as it is, in each text that is looked for; empty if there is none, or
-    /// if tool calls are looked through, whose arguments are escaped twice in a line.
+    /// A text that is contained literally in every match; empty if there is none, or if tool calls
+    /// are searched, whose arguments are escaped twice in a line.
     #[must_use]
     pub fn literal(&self) -> &str {
         let pattern = &self.query.pattern;
@@ -50,14 +50,14 @@ impl Matcher {
         &pattern.text
     }
 
-    /// The message of a line that stands at a position of a session, if it is looked for.
+    /// The hit for a line at a position of a session, if it matches.
     #[must_use]
     pub fn hit(&self, key: &str, position: Position, line: &[u8]) -> Option<SearchHit> {
         let found = self.needle.find(line)?;
         Some(SearchHit::of(key, position, found))
     }
 
-    /// What is found in a session's title and summary, if these are looked through.
+    /// The hits in a session's title and summary, if these are searched.
     #[must_use]
     pub fn hits_outside(&self, meta: &SessionMeta) -> Vec<SearchHit> {
         if !self.query.summaries {
@@ -72,7 +72,7 @@ impl Matcher {
     }
 }
 
-/// The search of a store of one's own.
+/// The search of a custom store.
 #[must_use]
 pub fn search_over(hits: Result<Box<dyn MoreHits>>) -> Search {
     Search::over(hits)

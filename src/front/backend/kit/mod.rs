@@ -1,9 +1,9 @@
-//! What a [`SessionStore`](super::SessionStore) of one's own is made of, so that it writes the
-//! bytes, finds the sessions and answers as this crate's stores do: for those who keep
-//! sessions elsewhere, as `sessionlog-postgres` does.
+//! Building blocks for a custom [`SessionStore`](super::SessionStore), so that it writes the same
+//! bytes, finds the same sessions and gives the same answers as this crate's stores. For stores
+//! that keep sessions elsewhere, as `sessionlog-postgres` does.
 //!
-//! Everything here is pure: lines and sidecars in, answers out. Where the lines are, and in
-//! which order changes of a session happen, is the store's business.
+//! Everything here is pure: lines and sidecars in, answers out. The store decides where the lines
+//! are, and in which order changes of a session happen.
 
 mod backups;
 mod feed;

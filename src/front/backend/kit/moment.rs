@@ -1,4 +1,4 @@
-//! One moment of a session, put together of its lines.
+//! One moment of a session, built from its lines.
 
 use std::sync::Arc;
 
@@ -13,24 +13,22 @@ use crate::front::context::{characters, tokens};
 use crate::front::window::window;
 use crate::{Budget, Message, SessionInfo, SessionMeta, SessionSnapshot, Window};
 
-/// What a [`Moment`] is put together of.
+/// The parts of a [`Moment`].
 #[derive(Clone, Debug, Default)]
 pub struct MomentParts {
     /// The session's version; 0 if there is no session.
     pub version: u64,
-    /// A number that no other history has: positions of this one bear it.
+    /// The number of its history, which no other history has; positions carry it.
     pub history: u64,
-    /// Where the visible lines begin, and where the lines end.
+    /// The place where the visible lines begin; `end` is the place where the lines end.
     pub start: u64,
     /// See [`start`](Self::start).
     pub end: u64,
-    /// How many lines there are, hidden ones included.
+    /// The number of lines, hidden ones included.
     pub total: u64,
-    /// The visible lines, each ended by LF; or none, for who asks only what control records
-    /// say.
+    /// The visible lines, each ended by LF; may be empty if only control records are asked for.
     pub lines: Vec<u8>,
-    /// All control records, hidden ones included, in their order: where each stands, and its
-    /// line.
+    /// All control records, hidden ones included, in their order: the place of each, and its line.
     pub controls: Vec<(u64, Vec<u8>)>,
 }
 
@@ -43,7 +41,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Of a session with this sidecar.
+    /// The moment of a session with this sidecar.
     #[must_use]
     pub fn new(meta: SessionMeta, parts: MomentParts) -> Self {
         let key = meta.key.clone();
@@ -74,14 +72,14 @@ impl Moment {
         }
     }
 
-    /// All of it, to read.
+    /// A snapshot to read all of it.
     #[must_use]
     pub fn snapshot(&self) -> SessionSnapshot {
         let snapshot: Arc<Snapshot> = Arc::new(self.looked.snapshot.clone());
         SessionSnapshot::new(&self.key, snapshot, self.counters.clone())
     }
 
-    /// What fits a budget.
+    /// The window that fits a budget.
     ///
     /// # Errors
     /// [`Error::ToolCallUnpaired`].
@@ -98,13 +96,13 @@ impl Moment {
         messages.map_err(|e| Error::io("read", std::path::Path::new(&self.key), e))
     }
 
-    /// The checkpoints that can be gone back to.
+    /// The checkpoints that can be reverted to.
     #[must_use]
     pub fn checkpoints(&self) -> Vec<i64> {
         self.looked.now().checkpoints(self.looked.start).collect()
     }
 
-    /// Where the checkpoint of that number stands.
+    /// The place of the checkpoint with this number.
     ///
     /// # Errors
     /// [`Error::CheckpointNotFound`].
@@ -158,8 +156,8 @@ impl Moment {
     }
 }
 
-/// What a list shows of a session: its sidecar, its first and last words, cut to 200
-/// characters, and the bytes of all its lines.
+/// The list entry of a session: its sidecar, its first and last text, cut to 200 characters, and
+/// the bytes of all its lines.
 #[must_use]
 pub fn session_info(meta: SessionMeta, first: &str, last: &str, bytes: u64) -> SessionInfo {
     let shown = |text: &str| text.chars().take(200).collect();

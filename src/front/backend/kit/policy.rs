@@ -1,19 +1,19 @@
-//! Which sessions a query, a retention policy or an erasure means.
+//! The sessions that a query, a retention policy or an erasure means.
 
 use time::OffsetDateTime;
 
 use crate::disk::session_file::Meta;
 use crate::{Erase, RetentionPlan, RetentionPolicy, SessionInfo, SessionMeta, SessionQuery};
 
-/// Whether a query looks for a session.
+/// True if a query matches a session.
 #[must_use]
 pub fn admits_session(query: &SessionQuery, meta: SessionMeta) -> bool {
     let key = meta.key.clone();
     key.starts_with(&query.prefix) && query.admits(&key, &Meta::of(meta))
 }
 
-/// The ids of the people and chats that a session is with, as [`sought_id`] has them: for an
-/// index. Whether a session is meant says [`admits_session`] or [`is_meant`].
+/// The ids of the people and chats that a session is with, in the form of [`sought_id`], for an
+/// index. [`admits_session`] or [`is_meant`] decide whether a session is meant.
 #[must_use]
 pub fn ids_of_session(meta: SessionMeta) -> Vec<String> {
     let key = meta.key.clone();
@@ -32,12 +32,12 @@ pub fn erased_id(what: &Erase) -> Option<String> {
     what.id()
 }
 
-/// The sessions that a policy is about.
+/// The sessions that a policy covers.
 pub fn retention_query(policy: &RetentionPolicy) -> SessionQuery {
     policy.query()
 }
 
-/// Which of these sessions a policy lets go.
+/// Decides which of these sessions a policy deletes.
 #[must_use]
 pub fn retention_plan(
     policy: &RetentionPolicy,
@@ -47,14 +47,14 @@ pub fn retention_plan(
     policy.judge(sessions, now)
 }
 
-/// Whether an erasure of a person or a chat means a session; by a key, none.
+/// True if an erasure of a person or a chat means a session; always false for an erasure by key.
 #[must_use]
 pub fn is_meant(what: &Erase, meta: SessionMeta) -> bool {
     let key = meta.key.clone();
     what.means(&key, &Meta::of(meta))
 }
 
-/// Which of the sessions that a session's aliases name are erased with it.
+/// The aliases of a session, among those with a session of their own, that are erased with it.
 pub fn aliases_that_go_along<'a>(
     what: &'a Erase,
     session: &SessionMeta,

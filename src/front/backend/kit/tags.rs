@@ -1,15 +1,15 @@
-//! Titles, labels, pins and unknown fields, as a store of one's own keeps them.
+//! Titles, labels, pins and unknown fields, for a custom store.
 
 use crate::SessionTags;
 
-/// The tags as a JSON object, the fields included that this crate does not know, as they are;
-/// `{}` if there are none. It holds no NUL.
+/// The tags as a JSON object, including unknown fields, as they are; `{}` if there are none. It
+/// holds no NUL.
 #[must_use]
 pub fn encode_tags(tags: &SessionTags) -> String {
     tags.encode()
 }
 
-/// The tags of such an object; none if it is no such object.
+/// The tags of such an object; none if the text is not one.
 #[must_use]
 pub fn decode_tags(text: &str) -> SessionTags {
     SessionTags::decode(text)

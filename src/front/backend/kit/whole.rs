@@ -1,4 +1,4 @@
-//! Whole sessions of a directory, for who copies them.
+//! Whole sessions of a directory, for copying.
 
 use crate::disk::files::backup::{Name, Stored};
 use crate::disk::files::once;
@@ -10,8 +10,8 @@ use crate::front::handle::blocking;
 use crate::front::reply::Reply;
 use crate::{BackupReason, Durability, Message, RawValue, Result, StoreHandle};
 
-/// The lines of a session, each ended by LF: what hidden control records still say, and then
-/// the visible lines, as bytes. Empty for one that does not exist.
+/// The lines of a session, each ended by LF: the hidden control records that are still in effect,
+/// then the visible lines, as bytes. Empty for a session that does not exist.
 pub fn lines_of(chats: &StoreHandle, key: &str) -> Reply<Vec<u8>> {
     let (chats, key) = (chats.clone(), key.to_owned());
     Reply::lookup(move |place| {
@@ -22,8 +22,8 @@ pub fn lines_of(chats: &StoreHandle, key: &str) -> Reply<Vec<u8>> {
     })
 }
 
-/// Of lines of which those before `start` are hidden, what counts: the last control record of
-/// each kind that is hidden, and the rest as it is. Each is ended by LF.
+/// Removes the hidden lines, those before `start`. Keeps the last hidden control record of each
+/// kind, and all other lines as they are. Each is ended by LF.
 #[must_use]
 pub fn without_hidden(lines: &[u8], start: usize) -> Vec<u8> {
     let (hidden, live) = lines.split_at(start.min(lines.len()));
@@ -45,10 +45,10 @@ pub fn split_lines(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
     session_file::lines(lines).map(|(_, line)| line)
 }
 
-/// Puts a session in the place of whatever is under its key: lines, each ended by LF, its
-/// summary, scope and aliases. The tags stay. If it `keeps` what was there, that becomes a backup
-/// ([`BackupReason::Clear`](crate::BackupReason::Clear)); else that is gone. Backups that are
-/// there already stay. In several steps; cut short, it is to be done again.
+/// Replaces the session under a key with these lines, each ended by LF, summary, scope and aliases.
+/// The tags stay. If it `keeps` the old session, that becomes a backup
+/// ([`BackupReason::Clear`](crate::BackupReason::Clear)); otherwise the old one is gone. Existing
+/// backups stay. Takes several steps; if cut short, it has to be repeated.
 pub fn put_session(
     chats: &StoreHandle,
     key: &str,
@@ -66,7 +66,7 @@ pub fn put_session(
             empty(&chats, &key).await?;
         } else {
             chats.delete_for_good(&key).await?;
-            // After a crash no backup that comes next is taken for one of the deleted session.
+            // After a crash no later backup is taken for one of the deleted session.
             chats.flush().await?;
         }
         chats.upsert_session_meta(&key, scope, aliases).await?;
@@ -89,14 +89,14 @@ pub fn put_session(
     })
 }
 
-/// Puts tags in the place of all that a session has, the fields included that this crate does not
-/// know. A session that is not there is made.
+/// Replaces all tags of a session, including unknown fields. A session that does not exist is
+/// created.
 pub fn put_tags(chats: &StoreHandle, key: &str, tags: SessionTags) -> Reply<()> {
     let chats = chats.exact_keys();
     chats.change_tags(key, TagChange::whole(tags))
 }
 
-/// Appends lines, each ended by LF, all of which are messages: `count` of them.
+/// Appends `count` lines, each ended by LF; all of them are messages.
 pub fn append_lines(chats: &StoreHandle, key: &str, lines: Vec<u8>, count: u32) -> Reply<()> {
     let append = Append {
         lines,
@@ -107,22 +107,22 @@ pub fn append_lines(chats: &StoreHandle, key: &str, lines: Vec<u8>, count: u32) 
     chats.exact_keys().ask(key, append)
 }
 
-/// A backup, to be put elsewhere.
+/// A backup, to be copied elsewhere.
 #[derive(Clone, Debug)]
 pub struct KeptBackup {
-    /// Its number: it keeps it, unless as high a one was given there.
+    /// Its number. It is kept, unless the destination gave as high a one already.
     pub number: u64,
-    /// When it was made, milliseconds since 1970.
+    /// The time it was made, in milliseconds since 1970.
     pub made: i64,
-    /// Why.
+    /// The reason.
     pub reason: BackupReason,
-    /// How many of its lines were hidden.
+    /// The number of its lines that were hidden.
     pub hidden: u64,
     /// Its lines, each ended by LF.
     pub lines: Vec<u8>,
 }
 
-/// The backup of that number; nothing if there is none.
+/// The backup with this number; `None` if there is none.
 pub fn backup_of(chats: &StoreHandle, key: &str, number: u64) -> Reply<Option<KeptBackup>> {
     let (chats, key) = (chats.exact_keys(), key.to_owned());
     Reply::lookup(move |place| {
@@ -139,7 +139,7 @@ pub fn backup_of(chats: &StoreHandle, key: &str, number: u64) -> Reply<Option<Ke
     })
 }
 
-/// Adds a backup to those of a session, which must be there.
+/// Adds a backup to those of a session, which must exist.
 pub fn put_backup(chats: &StoreHandle, key: &str, backup: KeptBackup) -> Reply<()> {
     let name = Name {
         stem: String::new(),
@@ -151,8 +151,7 @@ pub fn put_backup(chats: &StoreHandle, key: &str, backup: KeptBackup) -> Reply<(
     chats.exact_keys().keep_backup(key, name, backup.lines)
 }
 
-/// The ids of the messages that a session took once, as far as they are remembered, the oldest
-/// first.
+/// The remembered ids of the messages that a session took once, oldest first.
 pub fn message_ids_of(chats: &StoreHandle, key: &str) -> Reply<Vec<String>> {
     let (chats, key) = (chats.exact_keys(), key.to_owned());
     Reply::from_future(async move {
@@ -163,15 +162,15 @@ pub fn message_ids_of(chats: &StoreHandle, key: &str) -> Reply<Vec<String>> {
     })
 }
 
-/// How many ids of messages of a session are remembered at least; of a store opened read-only
+/// The least number of message ids that are remembered for a session; for a store opened read-only
 /// `usize::MAX`, which forgets none.
 #[must_use]
 pub fn once_ids(chats: &StoreHandle) -> usize {
     chats.once_ids()
 }
 
-/// Has a session remember ids as those of messages that it took once, the oldest first. Durable
-/// with the next change that is.
+/// Makes a session remember these ids as taken once, oldest first. Durable with the next durable
+/// change.
 pub fn put_message_ids(chats: &StoreHandle, key: &str, ids: Vec<String>) -> Reply<()> {
     let chats = chats.exact_keys().with_durability(Durability::Buffered);
     let key = key.to_owned();
@@ -183,8 +182,8 @@ pub fn put_message_ids(chats: &StoreHandle, key: &str, ids: Vec<String>) -> Repl
     })
 }
 
-/// Says when a session was made and last changed, in RFC 3339. The creation
-/// time only moves back.
+/// Sets the times when a session was created and last changed, in RFC 3339. The creation time only
+/// moves back.
 pub fn date_session(
     chats: &StoreHandle,
     key: &str,
@@ -199,10 +198,10 @@ pub fn date_session(
     chats.exact_keys().date(key, dates)
 }
 
-/// Takes everything from a session but its backups: deleted, it would lose them.
+/// Removes everything from a session except its backups: a deletion would remove those, too.
 async fn empty(chats: &StoreHandle, key: &str) -> Result<()> {
     chats.context(key).clear().await?;
     chats.set_summary(key, "").await?;
-    // The scope of another conversation would be refused in the place of its own.
+    // A scope of another conversation would be refused in the place of its own.
     chats.upsert_session_meta(key, None, Vec::new()).await
 }

@@ -1,4 +1,4 @@
-//! Copies of what a store has besides its sessions.
+//! Copies of the parts of a store besides its sessions.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
 impl Copy {
-    /// Files that name no session, and are none of `stems` by now, as they are.
+    /// Copies files that name no session and have not become one of `stems`, as they are.
     pub(super) fn orphans(
         &self,
         storage: &dyn Storage,
@@ -31,7 +31,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Why a file cannot be read, if it cannot; the copy before has it still then.
+    /// Returns the error if a file cannot be read; the earlier copy's file then stays.
     pub(super) fn raw(&self, name: &str, lines: Result<Lines>) -> Result<Option<Error>> {
         let failed = match lines {
             Ok(lines) if lines.is_any() => self.put_file(name, &lines.into())?,
@@ -44,8 +44,8 @@ impl Copy {
         Ok(failed)
     }
 
-    /// The archive, after the sessions: what is dropped meanwhile is in both. A part that
-    /// grows has another name then, and all that it had.
+    /// Copies the archive, after the sessions: lines dropped meanwhile are in both. A part that
+    /// grows gets another name, and contains everything it had.
     pub(super) fn archive(
         &self,
         storage: &dyn Storage,
@@ -73,8 +73,8 @@ impl Copy {
         }
     }
 
-    /// Those files of backups that are `wanted`, and what keeps the numbers of backups that
-    /// were removed from being given again.
+    /// Copies the backup files that are `wanted`, and the file that keeps the numbers of removed
+    /// backups from being given again.
     pub(super) fn backup_files(
         &self,
         storage: &dyn Storage,

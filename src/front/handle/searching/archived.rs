@@ -1,4 +1,4 @@
-//! Searching what compactions dropped.
+//! Searching the messages that compactions dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -13,28 +13,29 @@ use crate::front::handle::archiving;
 use crate::front::handle::finding::{Listed, Sight};
 use crate::ground::clock::{Clock, SystemClock};
 
-/// The parts of all sessions in the archive, as it was when it was looked at last.
+/// The parts of all sessions in the archive, as last looked at.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
-    /// When its directory last changed then.
+    /// The archive directory's time of change when it was looked at.
     changed: Option<i128>,
     of: BTreeMap<String, Vec<Part>>,
 }
 
-/// How often a session is looked at anew whose lines went to the archive meanwhile.
+/// The number of times that a session is looked at again because its lines went to the archive
+/// meanwhile.
 const TRIES: usize = 20;
 
-/// How long two changes of a directory may have one time, nanoseconds: file systems take theirs
-/// from a clock that ticks every 1 to 10 ms.
+/// The time within which two changes of a directory may have the same time stamp, in nanoseconds:
+/// file systems take stamps from a clock that ticks every 1 to 10 ms.
 const TICK: i128 = 50_000_000;
 
-/// Whether a directory that changed then may change once more, and its time stay as it is.
+/// True if a directory that changed at this time may change once more without a new time stamp.
 fn may_change_unseen(changed: i128) -> bool {
     SystemClock::default().now().unix_timestamp_nanos() - changed < TICK
 }
 
 impl Quarry {
-    /// The parts of a session in the archive, none if that is not searched.
+    /// The parts of a session in the archive; none if the archive is not searched.
     fn parts_of(&self, stem: &str) -> Result<Vec<Part>> {
         let Some(parts) = &self.archived else {
             return Ok(Vec::new());
@@ -56,8 +57,8 @@ impl Quarry {
         Ok(parts.of.get(stem).cloned().unwrap_or_default())
     }
 
-    /// A moment of a session, and what the archive had then: what a compaction moves there
-    /// meanwhile would be in neither, or in both.
+    /// A moment of a session, and its archive at that moment. Otherwise lines that a compaction
+    /// moves to the archive meanwhile would be in neither, or in both.
     pub(super) fn beside_archive<T>(
         &self,
         stem: &str,
@@ -75,9 +76,9 @@ impl Quarry {
         Ok((parts, moment()))
     }
 
-    /// What is found in the archive of a session, as far as there is room; and whether all its
-    /// parts stayed meanwhile: one that takes another's place has more lines, which the session's
-    /// file has, too.
+    /// The hits in a session's archive, as far as there is room, and whether all its parts stayed
+    /// meanwhile. A part that takes another's place has more lines, and the session's file has
+    /// those, too.
     pub(super) fn unpacked(
         &self,
         session: &Listed,
@@ -87,7 +88,7 @@ impl Quarry {
     ) -> (Vec<Work>, bool) {
         let key = &session.1;
         let mut found = Vec::new();
-        // Whose sidecar cannot be read is told of when its lines are.
+        // If a sidecar cannot be read, the error is reported with the session's lines.
         if parts.is_empty() || !self.admits(sight, session).is_ok_and(|is| is) {
             return (found, true);
         }
@@ -104,7 +105,7 @@ impl Quarry {
         (found, stayed)
     }
 
-    /// What is found in a part of a session's archive, or in those that took its place.
+    /// The hits in a part of a session's archive, or in the part that took its place.
     pub(super) fn unpack(&self, key: &str, part: &Part, room: &Room) -> Vec<Work> {
         let (storage, dir) = (self.chats.storage(), archiving::dir_of(&self.chats));
         let lines = match archiving::read(&*storage, &dir, key, part) {
@@ -137,8 +138,8 @@ impl Quarry {
 }
 
 impl Rest {
-    /// Where the hidden lines begin that no part of the archive has: a compaction that is under
-    /// way, or was cut short, may have archived some.
+    /// The offset of the first hidden line that no part of the archive has: a compaction that is
+    /// under way, or was cut short, may have archived some hidden lines.
     pub(super) fn begin_of_hidden(&self, parts: &[Part]) -> u64 {
         let begun = in_order(parts.to_vec()).pop();
         let begun = begun.and_then(|part| part.under_way);

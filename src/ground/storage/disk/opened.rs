@@ -1,4 +1,4 @@
-//! Files and directories that are open, and what the system says of them.
+//! Open files and directories, and their metadata.
 #![expect(clippy::disallowed_types, reason = "this is the seam")]
 
 use std::fs::{File, TryLockError};
@@ -57,7 +57,7 @@ impl StorageFile for DiskFile {
         self.file.write_at(buf, offset)
     }
 
-    /// Opened by its descriptor: its name may be another file's by now.
+    /// Opened through its descriptor: its name may belong to another file by now.
     #[cfg(target_os = "linux")]
     fn past_cache(&self) -> Option<std::sync::Arc<dyn StorageFile>> {
         use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -110,7 +110,7 @@ pub(super) fn info_of(found: &Stat) -> FileInfo {
     }
 }
 
-/// As wide as the widest system has it.
+/// Uses the widest type of any system.
 fn bits(mode: impl Into<u32>) -> u32 {
     mode.into()
 }

@@ -1,6 +1,6 @@
-//! The time of a random schedule: it passes while a thread waits for it, and only then;
-//! or it stands still, and shows what would hang but for the time.
-//! Every thread of a run is a coroutine of one thread of the system: it has one time.
+//! The time of a random schedule. It passes only while a thread waits for it; or it stands still,
+//! and shows what would hang without it. Every thread of a run is a coroutine of one thread of the
+//! system: it has one time.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,7 +10,8 @@ thread_local! {
     static PASSES: Cell<bool> = const { Cell::new(true) };
 }
 
-/// Looks that somebody who waits takes until their time is over, if nobody else's passes.
+/// The number of looks that a waiting thread takes until its time is over, if no other thread's
+/// passes.
 const LOOKS: u32 = 8;
 
 /// The time since [`reset`].
@@ -19,18 +20,18 @@ pub fn now() -> Duration {
     NOW.get()
 }
 
-/// Somebody who waits so long has looked once.
+/// Records that a thread with this timeout looked once.
 pub fn pass(timeout: Duration) {
     NOW.set(now() + (timeout / LOOKS).max(Duration::from_nanos(1)));
 }
 
-/// Whether a wait ever ends because its time is over.
+/// True if a wait can end because its time is over.
 #[must_use]
 pub fn passes() -> bool {
     PASSES.get()
 }
 
-/// A run begins, in which time passes or does not.
+/// Begins a run in which time passes or stands still.
 pub fn reset(passes: bool) {
     NOW.set(Duration::ZERO);
     PASSES.set(passes);

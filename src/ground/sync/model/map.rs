@@ -1,9 +1,7 @@
-//! The hash map that loom explores: what the catalog uses of dashmap, over one
-//! lock.
+//! The hash map that loom explores: the part of dashmap that the catalog uses, over one lock.
 //!
-//! One lock orders what happens to different keys, and dashmap does not: the
-//! catalog must not lean on that. Whatever is looked up stays locked for as long
-//! as it is held, as in dashmap.
+//! One lock orders operations on different keys, and dashmap does not: the catalog must not rely on
+//! that. A looked-up value stays locked for as long as it is held, as in dashmap.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
@@ -48,7 +46,7 @@ impl<K: Ord + Clone, V> Map<K, V> {
         Some(Ref { map, key })
     }
 
-    /// Whether there is a value.
+    /// True if there is a value.
     pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
     where
         K: std::borrow::Borrow<Q>,
@@ -56,12 +54,12 @@ impl<K: Ord + Clone, V> Map<K, V> {
         self.0.read().contains_key(key)
     }
 
-    /// Sets a value; the one before.
+    /// Sets a value; returns the one before.
     pub fn insert(&self, key: K, value: V) -> Option<V> {
         self.0.write().insert(key, value)
     }
 
-    /// Takes a value out.
+    /// Removes a value and returns it.
     pub fn remove<Q: Ord + ?Sized>(&self, key: &Q) -> Option<(K, V)>
     where
         K: std::borrow::Borrow<Q>,
@@ -69,7 +67,7 @@ impl<K: Ord + Clone, V> Map<K, V> {
         self.0.write().remove_entry(key)
     }
 
-    /// Takes a value out if `condition` holds of it.
+    /// Removes a value and returns it if `condition` holds for it.
     pub fn remove_if<Q: Ord + ?Sized>(
         &self,
         key: &Q,
@@ -81,7 +79,7 @@ impl<K: Ord + Clone, V> Map<K, V> {
         self.remove_if_mut(key, |key, value| condition(key, value))
     }
 
-    /// Changes a value, and takes it out if `condition` says so.
+    /// Changes a value, and removes it if `condition` returns true.
     pub fn remove_if_mut<Q: Ord + ?Sized>(
         &self,
         key: &Q,
@@ -115,12 +113,12 @@ impl<K: Ord + Clone, V> Map<K, V> {
         keys.into_iter().filter_map(|key| self.get(&key))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.0.read().len()
     }
 
-    /// Whether there is none.
+    /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -179,7 +177,7 @@ impl<'a, K: Ord + Clone, V> Entry<'a, K, V> {
         self.or_insert_with(V::default)
     }
 
-    /// The value; what `value` makes if there is none.
+    /// The value; the result of `value` if there is none.
     pub fn or_insert_with(self, value: impl FnOnce() -> V) -> RefMut<'a, K, V> {
         match self {
             Self::Occupied(place) => place,
@@ -205,7 +203,7 @@ impl<K: Ord + Clone, V> RefMut<'_, K, V> {
         &self.map[&self.key]
     }
 
-    /// The value, to change.
+    /// The value, for changing it.
     pub fn get_mut(&mut self) -> &mut V {
         self.map.get_mut(&self.key).expect("is locked")
     }

@@ -1,5 +1,5 @@
-//! The watched value that loom explores: what [`crate::ground::sync::watch`] uses of
-//! tokio's, over the model's locks.
+//! The watched value that loom explores: the part of tokio's that [`crate::ground::sync::watch`]
+//! uses, over the model's locks.
 
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -23,7 +23,7 @@ type Shared<T> = Arc<Mutex<State<T>>>;
 #[derive(Debug)]
 pub(in crate::ground::sync) struct Sender<T>(Shared<T>);
 
-/// The receiving end, and which version it has seen.
+/// The receiving end, and the version that it has seen.
 #[derive(Debug)]
 pub(in crate::ground::sync) struct Receiver<T>(Shared<T>, u64);
 

@@ -52,8 +52,8 @@ fn every_task_of_a_batch_is_woken_directly_and_through_a_hand_over() {
     let tokio = workers(2);
     let runtime = Runtime::default();
     answered_together(&tokio, &runtime, 50);
-    // The first batch taught the runtime how a task's waker looks, unless its
-    // hand-over has yet to run; a task that is through proves that it has.
+    // The first batch taught the runtime how to recognise a task's waker, unless its hand-over has
+    // yet to run; a finished task proves that it has run.
     while runtime.0.tokio_task.get().is_none() {
         pollster::block_on(tokio.spawn(tokio::task::yield_now())).unwrap();
     }
@@ -110,7 +110,7 @@ fn a_current_thread_runtime_is_served() {
     }
 }
 
-/// A runtime with callers from two runtimes must not let one wait for the other.
+/// With callers from two runtimes, one must not wait for the other.
 #[test]
 fn callers_from_several_runtimes_are_woken_directly() {
     let (one, other) = (workers(1), workers(1));
@@ -121,7 +121,7 @@ fn callers_from_several_runtimes_are_woken_directly() {
     answered_together(&one, &runtime, 8);
 }
 
-/// Spawned on it, a hand-over waits for somebody to block on it.
+/// A hand-over spawned on it would wait until a thread blocks on it.
 #[test]
 fn nothing_is_handed_over_to_a_runtime_without_threads_of_its_own() {
     let tokio = Builder::new_current_thread().build().unwrap();
@@ -140,7 +140,7 @@ fn nothing_is_handed_over_to_a_runtime_without_threads_of_its_own() {
     }
 }
 
-/// What tokio does not promise, and the next version may change: then every waker
+/// tokio does not promise this, and the next version may change it: then every waker
 /// is called directly, which is slower.
 #[test]
 fn tasks_that_are_not_recognised_are_woken_all_the_same() {
@@ -154,7 +154,7 @@ fn tasks_that_are_not_recognised_are_woken_all_the_same() {
     }
 }
 
-/// Tasks of every kind look alike to a hand-over, whatever they come to.
+/// Tasks of every kind look alike to a hand-over, whatever their results.
 #[test]
 fn tasks_look_alike_and_a_blocked_thread_does_not_look_like_one() {
     let vtable =

@@ -1,4 +1,4 @@
-//! Older sessions whose files have the names of sidecars.
+//! Older sessions in files with the names of sidecars.
 
 use super::*;
 

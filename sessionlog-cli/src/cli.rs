@@ -113,7 +113,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the command.
     pub(crate) fn run(self) -> Result<Outcome> {
         match self {
             Self::Ls(command) => command.run(),

@@ -1,4 +1,4 @@
-//! What work costs: processor time, for on a busy machine the time on the clock says nothing.
+//! The cost of work: processor time, because on a busy machine the time on the clock tells nothing.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ impl Cost {
         }
     }
 
-    /// What the work took of processors so far, or of time where the system does not tell.
+    /// Returns the processor time of the work so far, or clock time where the system does not tell.
     pub(crate) fn so_far(&self) -> Duration {
         match (self.spent, spent()) {
             (Some(then), Some(now)) => now.saturating_sub(then),
@@ -25,11 +25,11 @@ impl Cost {
     }
 }
 
-/// Processor time of all threads of this process, where the system tells, in hundredths of a
-/// second.
+/// Returns the processor time of all threads of this process, where the system tells, in hundredths
+/// of a second.
 fn spent() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program, in brackets, may hold anything.
+    // The name of the program, in brackets, may hold any character.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
     let user: u64 = fields.next()?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! A part of a conversation, and where in it lines are damaged.
+//! A part of a conversation, and the places of its damaged lines.
 
 use std::ops::Range;
 
@@ -13,20 +13,20 @@ pub(crate) struct Excerpt {
     pub(crate) messages: Vec<Message>,
     /// The index of the first of them in the conversation; 0 unless all of that was read.
     pub(crate) first: usize,
-    /// Before which of the messages a damaged line stands, or after the last of them; in
-    /// ascending order.
+    /// The places of damaged lines, in ascending order: the index of the message after each, or the
+    /// number of messages if it is after the last.
     damaged: Vec<usize>,
 }
 
-/// What is shown at a place of an excerpt.
+/// One item of an excerpt.
 pub(crate) enum Shown<'a> {
     Message(&'a Message),
-    /// So many damaged lines.
+    /// Damaged lines, and their number.
     Damaged(usize),
 }
 
 impl Excerpt {
-    /// The whole conversation.
+    /// Reads the whole conversation.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -36,7 +36,7 @@ impl Excerpt {
         Ok(Self::of(messages, outline.marks))
     }
 
-    /// The newest messages. Damaged lines before the first of them do not count.
+    /// Reads the newest messages. Damaged lines before the first of them do not count.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -54,7 +54,7 @@ impl Excerpt {
         Self::new(messages, damaged.collect())
     }
 
-    /// These messages, and before which of them damaged lines stand, in ascending order.
+    /// Makes an excerpt of these messages, with the places of damaged lines in ascending order.
     pub(crate) fn new(messages: Vec<Message>, mut damaged: Vec<usize>) -> Self {
         for place in &mut damaged {
             *place = messages.len().min(*place);
@@ -66,12 +66,12 @@ impl Excerpt {
         }
     }
 
-    /// Only these messages, and the damaged lines between them.
+    /// Keeps only these messages, and the damaged lines between them.
     pub(crate) fn cut(&mut self, range: Range<usize>) {
         let end = range.end.min(self.messages.len());
         let start = range.start.min(end);
         let (is_first, is_last) = (
-            // After the last message nothing stands before those lines.
+            // After the last message, no message separates those lines.
             start == 0 || start == self.messages.len(),
             end == self.messages.len(),
         );
@@ -88,8 +88,8 @@ impl Excerpt {
         self.messages.drain(..start);
     }
 
-    /// Only what was said from `since` on and before `until`: from the first message that was
-    /// to the last. What has no time goes with what stands before it.
+    /// Keeps only the messages from `since` on and before `until`: from the first such message to
+    /// the last. A message without a time goes with the one before it.
     pub(crate) fn between(&mut self, since: Option<OffsetDateTime>, until: Option<OffsetDateTime>) {
         let (mut first, mut end) = (None, 0);
         let mut is_in = since.is_none();
@@ -106,7 +106,7 @@ impl Excerpt {
         self.cut(first.unwrap_or(end)..end);
     }
 
-    /// Messages and damaged lines in their order.
+    /// Returns messages and damaged lines in their order.
     pub(crate) fn each(&self) -> impl Iterator<Item = Shown<'_>> {
         let damaged = |place| self.damaged.iter().filter(|at| **at == place).count();
         let lines = move |place| Some(damaged(place)).filter(|many| *many > 0);
@@ -118,20 +118,20 @@ impl Excerpt {
         messages.chain(lines(self.messages.len()).map(Shown::Damaged))
     }
 
-    /// How many lines are damaged.
+    /// Returns the number of damaged lines.
     pub(crate) fn damaged(&self) -> usize {
         self.damaged.len()
     }
 }
 
-/// The places of the damaged lines among these marks: the number of messages before each.
+/// Returns the places of the damaged lines among these marks: the number of messages before each.
 pub(crate) fn damaged_lines(marks: Vec<Mark>) -> impl Iterator<Item = usize> {
     let marks = marks.into_iter();
     let damaged = marks.filter(|mark| mark.kind == MarkKind::Damaged);
     damaged.map(|mark| mark.after)
 }
 
-/// Says that lines were left out, if any was.
+/// Warns that lines were left out, if any were.
 pub(crate) fn note_damaged(lines: usize) {
     if lines > 0 {
         let lines = output::count(lines, "damaged line");

@@ -1,4 +1,4 @@
-//! Why a command failed, and what to do about it.
+//! The reason that a command failed, and the next step.
 
 use std::fmt;
 use std::io;
@@ -9,38 +9,38 @@ use crate::names;
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
-/// What a command that did not fail came to.
+/// The outcome of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It did what was asked: the exit code is 0.
+    /// It did its work: the exit code is 0.
     Done,
     /// Nothing was found, or damage was: the exit code is 1.
     Nothing,
 }
 
 impl Outcome {
-    /// Whether something was found that was looked for.
+    /// Returns the outcome of a search: `Done` if `is_found`.
     pub(crate) fn found(is_found: bool) -> Self {
         if is_found { Self::Done } else { Self::Nothing }
     }
 }
 
-/// Why a command failed.
+/// The reason that a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read the output went away: no failure to them.
+    /// The reader of the output went away, which is no failure.
     NobodyReads,
-    /// Something to be told.
+    /// A failure to report.
     Told {
-        /// What went wrong.
+        /// The failure.
         what: String,
-        /// What to do next.
+        /// The next step.
         hint: Option<String>,
     },
 }
 
 impl Failure {
-    /// Keys of the open store that are hashes are told by name.
+    /// Makes a failure. Keys of the open store that are hashes are replaced by names.
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self::Told {
             what: names::text(&what.into()),
@@ -48,7 +48,7 @@ impl Failure {
         }
     }
 
-    /// The same, with what to do next.
+    /// Adds the next step.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         match self {
             Self::NobodyReads => self,
@@ -117,7 +117,7 @@ fn hint_of(error: &Error) -> Option<String> {
     })
 }
 
-/// What to do about a store that somebody else writes to.
+/// Returns the next step for a store that another process writes to.
 fn locked(pid: Option<u32>) -> String {
     match pid {
         Some(pid) => format!(

@@ -1,26 +1,26 @@
-//! Who has a store open for writing. Only looked at: a lock that is tried for a moment could
-//! refuse a gateway that starts in that moment.
+//! The process that has a store open for writing. The lock is only looked at: a lock that is tried
+//! for a moment could refuse a gateway that starts in that moment.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde::Serialize;
 
-/// Whether somebody writes to a store.
+/// The writer of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Writer {
-    /// Nobody has it open.
+    /// No process has it open.
     Nobody,
-    /// This process has.
+    /// This process has it open.
     Process(u32),
-    /// Somebody, of whom no process id is known.
+    /// A process has it open; its id is not known.
     Somebody,
     /// This system does not tell.
     Unknown,
 }
 
-/// Who has the store in `dir` open for writing.
+/// Returns the process that has the store in `dir` open for writing.
 pub(crate) fn writer(dir: &Path) -> Writer {
     let file = dir.join(".sessionlog/lock");
     let Ok(info) = std::fs::metadata(&file) else {
@@ -30,8 +30,8 @@ pub(crate) fn writer(dir: &Path) -> Writer {
         return Writer::Unknown;
     };
     let inode = format!(":{}", info.ino());
-    // "7: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF"; the device is another one on some
-    // file systems than a file's own.
+    // "7: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF"; on some file systems the device differs
+    // from the file's own.
     let is_it = |line: &&str| {
         let mut fields = line.split_whitespace().skip(1);
         fields.next() == Some("FLOCK") && fields.nth(3).is_some_and(|place| place.ends_with(&inode))
@@ -48,7 +48,7 @@ pub(crate) fn writer(dir: &Path) -> Writer {
 }
 
 impl Writer {
-    /// For a person.
+    /// Returns the text for a person.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Nobody => String::from("none"),

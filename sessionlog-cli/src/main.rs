@@ -46,7 +46,7 @@ fn tell(what: &str, hint: Option<&str>) {
     }
 }
 
-/// What the library logs. Commands tell of what matters themselves.
+/// Shows the library's log. Commands report everything important themselves.
 fn log_to_stderr(verbose: u8) {
     use tracing_subscriber::filter::LevelFilter;
     let level = match verbose {

@@ -13,7 +13,7 @@ pub(crate) fn is_main(alias: &str) -> bool {
     alias.starts_with("agent:") && alias.ends_with(":main")
 }
 
-/// A session's key, or in place of a hash the first alias that is its own.
+/// Returns a session's key, or in place of a hash the first alias of its own.
 pub(crate) fn of<'a>(key: &'a str, aliases: &'a [String]) -> &'a str {
     if !is_opaque_session_key(key) {
         return key;
@@ -22,7 +22,7 @@ pub(crate) fn of<'a>(key: &'a str, aliases: &'a [String]) -> &'a str {
     own.next().map_or(key, String::as_str)
 }
 
-/// The store that a command has open, and the names that it was asked for.
+/// The store that a command has open, and the names that were looked up.
 struct OpenStore {
     chats: StoreHandle,
     names: Mutex<Names>,
@@ -40,8 +40,8 @@ pub(crate) fn learn_from(chats: &StoreHandle) {
     });
 }
 
-/// The name of a session of the open store, safe for a terminal. A name that was asked for stays
-/// known after the store was closed, or the session deleted.
+/// Returns the name of a session of the open store, safe for a terminal. A name that was looked up
+/// stays known after the store was closed, or the session deleted.
 pub(crate) fn name(key: &str) -> String {
     let Some(open) = OPEN.get() else {
         return safe::line(key).into_owned();
@@ -50,7 +50,7 @@ pub(crate) fn name(key: &str) -> String {
     names.ask(&open.chats, key)
 }
 
-/// A text with names of the open store in place of keys that are hashes.
+/// Returns a text with names of the open store in place of keys that are hashes.
 pub(crate) fn text(text: &str) -> String {
     with_names(text, name)
 }
@@ -62,7 +62,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The names of those sessions, each a key with its aliases.
+    /// Collects the names of these sessions, each a key with its aliases.
     pub(crate) fn of<'a>(sessions: impl IntoIterator<Item = (&'a str, &'a [String])>) -> Self {
         let named = sessions.into_iter().filter_map(|(key, aliases)| {
             let name = of(key, aliases);
@@ -73,14 +73,14 @@ impl Names {
         }
     }
 
-    /// The names of the sessions that a check read.
+    /// Collects the names of the sessions that a check read.
     pub(crate) fn of_checks(checks: &[SessionCheck]) -> Self {
         let checks = checks.iter();
         Self::of(checks.map(|check| (check.key.as_str(), check.aliases.as_slice())))
     }
 
-    /// The name of a session, safe for a terminal. The store is asked once for each key that is
-    /// a hash.
+    /// Returns the name of a session, safe for a terminal. The store is asked once for each key
+    /// that is a hash.
     fn ask(&mut self, chats: &StoreHandle, key: &str) -> String {
         if is_opaque_session_key(key) && !self.known.contains_key(key) {
             // A session that is gone by now keeps its key.
@@ -91,20 +91,20 @@ impl Names {
         self.name(key)
     }
 
-    /// The name of a session, safe for a terminal.
+    /// Returns the name of a session, safe for a terminal.
     pub(crate) fn name(&self, key: &str) -> String {
         let name = self.known.get(key).map_or(key, String::as_str);
         safe::line(name).into_owned()
     }
 
-    /// A text on one line, with names in place of keys that are hashes.
+    /// Returns a text on one line, with names in place of keys that are hashes.
     pub(crate) fn line(&self, line: &str) -> String {
         let line = with_names(line, |key| self.name(key));
         safe::line(&line).into_owned()
     }
 }
 
-/// A session's name; if it has none but a hash, its title stands behind that.
+/// Returns a session's name; if it has only a hash, its title follows that.
 fn titled(key: &str, meta: &SessionMeta) -> String {
     let name = of(key, &meta.aliases);
     let title = &meta.tags.title;
@@ -117,8 +117,8 @@ fn titled(key: &str, meta: &SessionMeta) -> String {
 /// The beginning of a key that is a hash.
 const HASH: &str = "sk_v1_";
 
-/// A text with a name in place of each key that is a hash. One that is a part of another word, as
-/// of a path or of a key in the trash, stays: that word means something only as it is.
+/// Returns a text with a name in place of each key that is a hash. A key that is part of another
+/// word, such as a path or a key in the trash, stays: that word has its meaning only unchanged.
 fn with_names(text: &str, name: impl Fn(&str) -> String) -> String {
     let is_of_key = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let joins = |c: char| "/:.-".contains(c);

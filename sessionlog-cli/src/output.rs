@@ -1,4 +1,4 @@
-//! Where results go: a terminal, a pager, or whoever reads the pipe.
+//! Writes results: to a terminal, a pager, or a pipe.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::{Child, Command, Stdio};
@@ -11,15 +11,15 @@ use serde::Serialize;
 use crate::failure::Result;
 use crate::{names, safe};
 
-/// Who says what, in colours.
+/// The style of names.
 pub(crate) const KEY: Style = AnsiColor::Magenta.on_default();
-/// What was looked for.
+/// The style of a match.
 pub(crate) const MATCH: Style = AnsiColor::Red.on_default().bold();
-/// What matters less.
+/// The style of less important text.
 pub(crate) const DIM: Style = Style::new().dimmed();
-/// What is right.
+/// The style of good results.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// What is wrong.
+/// The style of bad results.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
 /// Headings.
 pub(crate) const HEAD: Style = Style::new().bold();
@@ -33,7 +33,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Standard output.
+    /// Writes to standard output.
     pub(crate) fn new() -> Self {
         let stdout = io::stdout();
         Self {
@@ -44,8 +44,8 @@ impl Output {
         }
     }
 
-    /// Through the user's pager, if standard output is a terminal: `$PAGER`, or `less`, which
-    /// is told to leave short texts on the screen.
+    /// Writes through the user's pager, if standard output is a terminal: `$PAGER`, or `less`,
+    /// which is told to leave short texts on the screen.
     pub(crate) fn paged(wanted: bool) -> Self {
         let plain = Self::new();
         if !wanted || !plain.terminal {
@@ -78,7 +78,7 @@ impl Output {
         }
     }
 
-    /// Whether a terminal shows it, perhaps through a pager.
+    /// True if a terminal shows it, perhaps through a pager.
     pub(crate) fn is_terminal(&self) -> bool {
         self.terminal
     }
@@ -88,12 +88,12 @@ impl Output {
         Ok(self.writer.write_all(b"\n")?)
     }
 
-    /// Bytes as they are.
+    /// Writes bytes unchanged.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<()> {
         Ok(self.writer.write_all(bytes)?)
     }
 
-    /// One JSON value on one line.
+    /// Writes one JSON value on one line.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<()> {
         serde_json::to_writer(&mut self.writer, value)?;
         Ok(self.writer.write_all(b"\n")?)
@@ -106,7 +106,7 @@ impl Output {
         Ok(())
     }
 
-    /// A text in a style, if there are colours.
+    /// Returns a text in a style, if there are colours.
     pub(crate) fn paint(&self, style: Style, text: &str) -> String {
         if self.colours {
             format!("{style}{text}{style:#}")
@@ -115,7 +115,7 @@ impl Output {
         }
     }
 
-    /// Shows what is there so far.
+    /// Shows the output so far.
     pub(crate) fn flush(&mut self) -> Result<()> {
         Ok(self.writer.flush()?)
     }
@@ -140,14 +140,14 @@ pub(crate) fn lines(lines: &[String]) -> Result<()> {
     out.finish()
 }
 
-/// How wide what is shown may be, in columns.
+/// Returns the width of the output, in columns.
 pub(crate) fn width() -> usize {
     let size = ratatui::crossterm::terminal::size();
     size.map_or(100, |(columns, _)| usize::from(columns))
         .max(40)
 }
 
-/// A table without borders.
+/// Returns a table without borders.
 pub(crate) fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     let mut table = Table::new();
     table
@@ -160,7 +160,7 @@ pub(crate) fn table<'a>(header: impl IntoIterator<Item = &'a str>) -> Table {
     table
 }
 
-/// A number of bytes for a person.
+/// Returns a number of bytes for a person.
 pub(crate) fn bytes(bytes: u64) -> String {
     bytesize::ByteSize::b(bytes)
         .display()
@@ -168,28 +168,28 @@ pub(crate) fn bytes(bytes: u64) -> String {
         .to_string()
 }
 
-/// A number of things: `1 session`, `2 sessions`.
+/// Returns a number of things: `1 session`, `2 sessions`.
 pub(crate) fn count(number: usize, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")
 }
 
-/// Whether remarks, warnings and progress are left out. Without a word they are not.
+/// True if remarks, warnings and progress are left out. Unset, they are not.
 static QUIET: OnceLock<bool> = OnceLock::new();
 
 /// Leaves out remarks, warnings and progress from now on, or not.
 pub(crate) fn be_quiet(is_quiet: bool) {
-    // The first word counts; the command line gives one.
+    // The first call counts; the command line makes one.
     let _ = QUIET.set(is_quiet);
 }
 
-/// Whether remarks, warnings and progress are left out.
+/// Returns true if remarks, warnings and progress are left out.
 pub(crate) fn is_quiet() -> bool {
     QUIET.get().is_some_and(|is_quiet| *is_quiet)
 }
 
-/// A remark that is no result; it goes to standard error, safe for a terminal. Keys of the open
-/// store that are hashes are told by name.
+/// Writes a remark that is no result, to standard error, safe for a terminal. Keys of the open
+/// store that are hashes are replaced by names.
 pub(crate) fn note(text: &str) {
     if is_quiet() {
         return;
@@ -198,7 +198,8 @@ pub(crate) fn note(text: &str) {
     anstream::eprintln!("{DIM}{}{DIM:#}", safe::block(&text));
 }
 
-/// A warning: something is wrong, and the command goes on. Names stand for keys as in [`note`].
+/// Writes a warning: something is wrong, and the command goes on. Names stand for keys as in
+/// [`note`].
 pub(crate) fn warn(text: &str) {
     if is_quiet() {
         return;

@@ -1,4 +1,4 @@
-//! How far long work is, on standard error, if that is a terminal.
+//! The progress of long work, on standard error, if that is a terminal.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output;
 
-/// Of so many things.
+/// Returns a bar for a known number of things.
 pub(crate) fn counted(total: usize, what: &str) -> ProgressBar {
     if output::is_quiet() {
         return ProgressBar::hidden();
@@ -19,7 +19,7 @@ pub(crate) fn counted(total: usize, what: &str) -> ProgressBar {
     styled(bar, &template)
 }
 
-/// Of things of which nobody knows how many there are.
+/// Returns a spinner for an unknown number of things.
 pub(crate) fn endless(message: &'static str) -> ProgressBar {
     if output::is_quiet() {
         return ProgressBar::hidden();
@@ -36,8 +36,8 @@ fn styled(bar: ProgressBar, template: &str) -> ProgressBar {
     }
 }
 
-/// Does `work`, which reads the files of a directory once, and shows how far it is: the
-/// library does not tell, but the operating system counts what this process reads.
+/// Does `work`, which reads the files of a directory once, and shows its progress: the library does
+/// not report it, but the operating system counts the bytes that this process reads.
 pub(crate) fn while_reading<T>(dir: &Path, message: &'static str, work: impl FnOnce() -> T) -> T {
     use std::io::IsTerminal;
     let is_shown = std::io::stderr().is_terminal() && !output::is_quiet();
@@ -55,7 +55,7 @@ pub(crate) fn while_reading<T>(dir: &Path, message: &'static str, work: impl FnO
             let pause = Duration::from_millis(200);
             while let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = stop.recv_timeout(pause) {
                 let read = bytes_read().unwrap_or(before).saturating_sub(before);
-                // What is read twice must not look like the end.
+                // Bytes that are read twice must not look like the end.
                 let most = watched.length().unwrap_or(0).saturating_sub(1);
                 watched.set_position(read.min(most));
             }
@@ -68,14 +68,14 @@ pub(crate) fn while_reading<T>(dir: &Path, message: &'static str, work: impl FnO
     result
 }
 
-/// Bytes that this process has read so far, where the system tells.
+/// Returns the bytes that this process has read so far, where the system tells.
 fn bytes_read() -> Option<u64> {
     let io = std::fs::read_to_string("/proc/self/io").ok()?;
     let read = io.lines().find_map(|line| line.strip_prefix("rchar:"));
     read?.trim().parse().ok()
 }
 
-/// Bytes of the files in a directory and in those within it. Links are not followed.
+/// Returns the bytes of the files in a directory and in those within it. Links are not followed.
 pub(crate) fn size_of(dir: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return 0;

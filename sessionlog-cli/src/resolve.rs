@@ -1,4 +1,4 @@
-//! Which session a person means.
+//! Finds the session that a person means.
 
 use sessionlog::scope::is_opaque_session_key;
 use sessionlog::{SessionInfo, SessionPage, SessionQuery, StoreHandle};
@@ -6,11 +6,11 @@ use sessionlog::{SessionInfo, SessionPage, SessionQuery, StoreHandle};
 use crate::failure::{Failure, Result};
 use crate::{names, safe};
 
-/// How many candidates are listed.
+/// Number of candidates that are listed.
 const CANDIDATES: usize = 20;
 
-/// The key of the session that `name` means: its key, one of its aliases, or the beginning
-/// of either if no other session has one that begins so.
+/// Returns the key of the session that `name` means: its key, one of its aliases, or the beginning
+/// of either if no other session has one that begins the same.
 ///
 /// # Errors
 /// If there is none, or several; the message lists them.
@@ -39,7 +39,7 @@ pub(crate) fn session(chats: &StoreHandle, name: &str) -> Result<String> {
 /// A session that may be meant.
 struct Candidate {
     key: String,
-    /// The key, or if that is a hash the alias that fits: for a person.
+    /// The text for a person: the key, or if that is a hash the matching alias.
     shown: String,
 }
 
@@ -50,7 +50,7 @@ impl Candidate {
     }
 }
 
-/// The sessions of which the key begins so.
+/// Returns the sessions with keys that begin with `name`.
 fn by_key(chats: &StoreHandle, name: &str) -> Result<Vec<Candidate>> {
     let query = SessionQuery::new().prefix(name).limit(CANDIDATES + 1);
     let page = chats.sessions(query).wait()?;
@@ -60,7 +60,7 @@ fn by_key(chats: &StoreHandle, name: &str) -> Result<Vec<Candidate>> {
     Ok(keys.into_iter().map(Candidate::of).collect())
 }
 
-/// The sessions of which the key or an alias is like that.
+/// Returns the sessions with a key or an alias for which `is_like` is true.
 fn by_name(all: &SessionPage, is_like: impl Fn(&str) -> bool) -> Vec<Candidate> {
     let unread = all.unreadable.iter().filter(|key| is_like(key));
     let unread = unread.cloned().map(Candidate::of);
@@ -70,7 +70,7 @@ fn by_name(all: &SessionPage, is_like: impl Fn(&str) -> bool) -> Vec<Candidate> 
         if alike.peek().is_none() && !is_like(key) {
             return None;
         }
-        // One that all sessions of an agent have tells none of them from the others.
+        // An alias that all sessions of an agent have does not tell them apart.
         let own = alike.find(|alias| is_opaque_session_key(key) && !names::is_main(alias));
         Some(Candidate {
             key: key.clone(),
@@ -80,11 +80,11 @@ fn by_name(all: &SessionPage, is_like: impl Fn(&str) -> bool) -> Vec<Candidate> 
     unread.chain(read).collect()
 }
 
-/// The key of the session that `name` means, which is its whole key or alias: for what changes
-/// sessions, the beginning of a key is not enough.
+/// Returns the key of the session that `name` means by its whole key or alias: commands that change
+/// sessions do not accept the beginning of a key.
 ///
 /// # Errors
-/// If there is none; the message says which may be meant.
+/// If there is none; the message suggests one.
 pub(crate) fn whole(chats: &StoreHandle, name: &str) -> Result<String> {
     if let Some(key) = chats.resolve_session_key(name).wait()? {
         return Ok(key);
@@ -98,8 +98,8 @@ pub(crate) fn whole(chats: &StoreHandle, name: &str) -> Result<String> {
     Err(Failure::new(what).hint(hint))
 }
 
-/// The sessions in the trash that have one of these keys there, had it before, or had it as an
-/// alias.
+/// Returns the sessions in the trash that have one of these keys there, had it before, or had it as
+/// an alias.
 pub(crate) fn in_trash(chats: &StoreHandle, sought: &[&str]) -> Result<Vec<SessionInfo>> {
     let query = SessionQuery::new().deleted().limit(usize::MAX);
     let mut trash = chats.sessions(query).wait()?.sessions;
@@ -147,7 +147,7 @@ fn several(name: &str, found: &[Candidate]) -> Failure {
     Failure::new(what).hint("give more of the key or alias")
 }
 
-/// The first candidates, one per line.
+/// Returns the first candidates, one per line.
 fn list(found: &[Candidate]) -> String {
     let shown = found.iter().take(CANDIDATES);
     let lines = shown.map(|candidate| format!("\n  {}", safe::line(&candidate.shown)));

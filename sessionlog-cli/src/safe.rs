@@ -1,24 +1,25 @@
-//! What others wrote, so that a terminal does not obey it.
+//! Makes texts of others safe, so that a terminal does not obey them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A text on one line: whatever a terminal could take for an order, line ends and tabs
-/// included, is written out as `\x1b` or `\u{202e}`.
+/// Returns a text on one line: everything that a terminal could take for an order, line ends and
+/// tabs included, is written out as `\x1b` or `\u{202e}`.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     escaped(text, false)
 }
 
-/// A text as it stands, line ends and tabs included; all else as in [`line`].
+/// Returns a text with its line ends and tabs; all else as in [`line`].
 pub(crate) fn block(text: &str) -> Cow<'_, str> {
     escaped(text, true)
 }
 
-/// The beginning of a text on one line: at most `most` columns, the last of them `…` if
+/// Returns the beginning of a text on one line: at most `most` columns, the last of them `…` if
 /// there is more.
 pub(crate) fn short(text: &str, most: usize) -> String {
     use unicode_width::UnicodeWidthChar;
     // No character is wider than a line is long: the rest need not be looked at.
+    // looked at.
     let head: String = text.chars().take(most.saturating_mul(2) + 1).collect();
     let head = head.split_whitespace().collect::<Vec<_>>().join(" ");
     let head = line(&head);
@@ -39,7 +40,7 @@ pub(crate) fn short(text: &str, most: usize) -> String {
     shown
 }
 
-/// A name on one line, without its middle if that is too long: names of one kind begin alike.
+/// Returns a name on one line, without its middle if it is too long: names of one kind begin alike.
 pub(crate) fn short_name(name: &str, most: usize) -> String {
     let name = line(name);
     let length = name.chars().count();
@@ -77,8 +78,8 @@ fn escaped(text: &str, keeps_lines: bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whether a terminal, or what lays out text, could obey it rather than show it: control
-/// characters, what turns the direction of writing, and what is written with no sign at all.
+/// Returns true if a terminal, or a program that lays out text, could obey the character rather
+/// than show it: control characters, those that turn the direction of writing, and invisible ones.
 /// (Two joiners stay: emoji and some scripts need them.)
 fn is_order(c: char) -> bool {
     c.is_control()

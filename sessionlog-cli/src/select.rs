@@ -1,4 +1,4 @@
-//! Which sessions a command is about.
+//! The selection of a command's sessions.
 
 use clap::Args;
 use sessionlog::{OffsetDateTime, SessionQuery, StoreHandle, Whose};
@@ -40,7 +40,7 @@ pub(crate) struct Select {
 }
 
 impl Select {
-    /// Whether all fit.
+    /// True if all sessions match.
     pub(crate) fn is_any(&self) -> bool {
         let Self {
             prefix,
@@ -55,11 +55,11 @@ impl Select {
         texts.into_iter().all(Option::is_none) && label.is_empty() && !pinned
     }
 
-    /// The keys that have the id of the person or chat as a part of their own, if no session
-    /// says that it is theirs.
+    /// Returns the keys that have the id of the person or chat as a part of their own, if no
+    /// session's scope names it.
     ///
     /// # Errors
-    /// Those of the store.
+    /// The errors of the store.
     pub(crate) fn near(&self, chats: &StoreHandle, keys: &[String]) -> Result<Vec<String>> {
         let Some(id) = self.person.as_ref().or(self.chat.as_ref()) else {
             return Ok(Vec::new());
@@ -76,7 +76,7 @@ impl Select {
         Ok(keys.iter().filter(has).cloned().collect())
     }
 
-    /// The query that finds them.
+    /// Returns the query that finds them.
     pub(crate) fn query(&self) -> SessionQuery {
         let mut query = SessionQuery::new();
         if let Some(prefix) = &self.prefix {

@@ -1,4 +1,4 @@
-//! Opening the store of a command.
+//! Opens the store of a command.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ pub(crate) struct Writing {
     allow_missing_lock: bool,
 }
 
-/// As many ids of messages as a store can remember.
+/// The most ids of messages that a store can remember.
 const ALL_IDS: usize = 1 << 16;
 
 /// A store open for reading, beside its writer if it has one.
@@ -56,15 +56,15 @@ impl Dir {
         Ok(Reading { store, chats })
     }
 
-    /// Opens it for writing, and says what opening found.
+    /// Opens it for writing, and reports the findings of opening.
     ///
     /// # Errors
-    /// If there is none, or somebody else writes to it.
+    /// If there is none, or another process writes to it.
     pub(crate) fn write(&self, how: Writing) -> Result<Store> {
         self.write_with(how, StoreOptions::new())
     }
 
-    /// The same, with options.
+    /// Does the same, with options.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -73,15 +73,15 @@ impl Dir {
         self.open(how, options)
     }
 
-    /// The same; a directory that is not there, or empty, becomes a store.
+    /// Does the same; a directory that does not exist, or is empty, becomes a store.
     ///
     /// # Errors
-    /// If the directory holds other things, or somebody else writes to it.
+    /// If the directory holds other things, or another process writes to it.
     pub(crate) fn create_with(&self, how: Writing, options: StoreOptions) -> Result<Store> {
         self.create(how, options, is_of_store)
     }
 
-    /// The same; the directory may be one of PicoClaw's older manager.
+    /// Does the same; the directory may be one of PicoClaw's older manager.
     ///
     /// # Errors
     /// As [`create_with`](Self::create_with).
@@ -98,7 +98,7 @@ impl Dir {
     }
 
     fn open(&self, how: Writing, options: StoreOptions) -> Result<Store> {
-        // What the gateway's own options would keep is kept: hidden lines, which a compaction
+        // Data that the gateway's own options would keep is kept: hidden lines, which a compaction
         // would drop past its archive, and the ids of messages.
         let options = options
             .auto_compact(false)
@@ -126,7 +126,7 @@ impl Dir {
     }
 
     /// # Errors
-    /// If there is no directory, or nothing in it that a store has. A typing error must not
+    /// If there is no directory, or nothing in it that belongs to a store. A typing error must not
     /// make a store.
     pub(crate) fn is_store(&self) -> Result<()> {
         let hint = "name the directory that the gateway keeps its sessions in";
@@ -163,13 +163,13 @@ fn is_of_store(name: &str) -> bool {
     name == ".sessionlog" || ends.iter().any(|end| name.ends_with(end))
 }
 
-/// The same, and the sessions of PicoClaw's older manager.
+/// Returns true for the same, and for the sessions of PicoClaw's older manager.
 fn is_session_data(name: &str) -> bool {
     is_of_store(name) || Path::new(name).extension().is_some_and(|end| end == "json")
 }
 
 impl Reading {
-    /// What the first look found.
+    /// Returns the findings of the first look.
     pub(crate) fn report(&self) -> &RecoveryReport {
         self.store.recovery_report()
     }
@@ -185,12 +185,12 @@ impl Writing {
     }
 }
 
-/// `sessionlog VERB DIR`, to be pasted into a shell.
+/// Returns `sessionlog VERB DIR`, to be pasted into a shell.
 pub(crate) fn command(verb: &str, dir: &Path) -> String {
     format!("sessionlog {verb} {}", quoted(dir))
 }
 
-/// A path for a shell.
+/// Returns a path quoted for a shell.
 pub(crate) fn quoted(path: &Path) -> String {
     let path = path.to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+@:,".contains(c);

@@ -5,11 +5,11 @@ use jiff::{Span, Timestamp, ZonedDateTime};
 use sessionlog::OffsetDateTime;
 use std::time::Duration;
 
-/// What `--since` and `--until` take, for help texts.
+/// The forms that `--since` and `--until` accept, for help texts.
 pub(crate) const FORMS: &str = "today, yesterday, 2h, \"3 days\", 2026-11-23, \
     \"2026-11-23 14:30\" (local time) or 2026-11-23T14:30:00Z";
 
-/// A point of time: a day's beginning, a time, or so long ago.
+/// Parses a point of time: a day's beginning, a time, or a time ago.
 pub(crate) fn parse(text: &str) -> Result<OffsetDateTime, String> {
     let now = ZonedDateTime::now();
     let text = text.trim();
@@ -34,7 +34,7 @@ fn other(text: &str, now: &ZonedDateTime) -> Result<Timestamp, jiff::Error> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
     }
-    // What has a date would read as a date with a time of midnight, too.
+    // A text with a date would also parse as a date with a time of midnight.
     if let Ok(time) = text.parse::<DateTime>() {
         return time.to_zoned_datetime(zone).map(|time| time.timestamp());
     }
@@ -45,7 +45,7 @@ fn other(text: &str, now: &ZonedDateTime) -> Result<Timestamp, jiff::Error> {
     now.checked_sub(span).map(|then| then.timestamp())
 }
 
-/// A length of time: `90d`, `2 weeks`, `36h`.
+/// Parses a length of time: `90d`, `2 weeks`, `36h`.
 pub(crate) fn parse_length(text: &str) -> Result<Duration, String> {
     let wrong = |_| format!("{text:?} is no length of time; use 36h, 90d, \"2 weeks\" or 6mo");
     let span: Span = text.trim().parse().map_err(wrong)?;
@@ -55,8 +55,8 @@ pub(crate) fn parse_length(text: &str) -> Result<Duration, String> {
     length.try_into().map_err(wrong)
 }
 
-/// A time of a sidecar or a message for a person, by the local clock; as it stands if it
-/// does not read, `-` if it was never set.
+/// Returns a time of a sidecar or a message for a person, by the local clock; unchanged if it does
+/// not parse, `-` if it was never set.
 pub(crate) fn shown(text: &str) -> String {
     if text.is_empty() || text.starts_with("0001-01-01") {
         return String::from("-");
@@ -67,7 +67,7 @@ pub(crate) fn shown(text: &str) -> String {
     }
 }
 
-/// A time for a person, by the local clock.
+/// Returns a time for a person, by the local clock.
 pub(crate) fn local(time: Timestamp) -> String {
     let zoned = time.to_zoned_datetime(jiff::tz::TimeZone::system());
     zoned.strftime("%Y-%m-%d %H:%M:%S").to_string()

@@ -7,13 +7,13 @@ use crate::failure::Result;
 use crate::output::{BAD, DIM, Output};
 use crate::{safe, times};
 
-/// How many columns of what is folded are shown.
+/// Number of columns shown of folded text.
 const FOLDED: usize = 100;
 
-/// How messages are shown.
+/// The display of messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Transcript {
-    /// Whether tool calls, their results and reasoning are shown whole.
+    /// True if tool calls, their results and reasoning are shown whole.
     pub(crate) full: bool,
 }
 
@@ -43,7 +43,7 @@ impl Transcript {
         out.line("")
     }
 
-    /// Marks where damaged lines stand.
+    /// Marks the place of damaged lines.
     pub(crate) fn damaged(out: &mut Output, session: Option<&str>, lines: usize) -> Result<()> {
         let mut mark = out.paint(BAD, &crate::output::count(lines, "damaged line"));
         if let Some(session) = session {
@@ -129,7 +129,7 @@ fn indented(out: &mut Output, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// The beginning of a text on one line, and how much more there is.
+/// Writes the beginning of a text on one line, and the amount of the rest.
 fn folded(out: &mut Output, before: &str, text: &str) -> Result<()> {
     let short = safe::short(text, FOLDED);
     let more = if short.ends_with('…') {
@@ -168,7 +168,7 @@ fn media(out: &mut Output, message: &Message) -> Result<()> {
     Ok(())
 }
 
-/// The types of a content's parts that are no texts.
+/// Returns the types of a content's parts that are no texts.
 fn other_parts(parts: &str) -> Vec<String> {
     let parts: Vec<serde_json::Value> = serde_json::from_str(parts).unwrap_or_default();
     let kinds = parts.iter().filter_map(|part| part.get("type")?.as_str());

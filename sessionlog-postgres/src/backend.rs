@@ -1,4 +1,4 @@
-//! The store behind the trait that a gateway holds.
+//! Implements the trait that a gateway holds for the store.
 
 use sessionlog::backend::{SessionStore, StoreKind};
 use sessionlog::scope::SessionScope;
@@ -89,7 +89,7 @@ impl SessionStore for PostgresStore {
         self.set_summary(key, summary)
     }
 
-    /// Durable when it returns, as everything is that was written durably before.
+    /// The session is durable when this returns, as is everything that was written durably before.
     fn save(&self, key: &str) -> Reply<()> {
         let durable = self.with_durability(sessionlog::Durability::Durable);
         done(durable.write(key, || Ok(Verb::Compact)))

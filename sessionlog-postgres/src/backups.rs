@@ -1,4 +1,4 @@
-//! Backups: what sessions were before they were taken back.
+//! Backups: the earlier states of sessions before a revert, a clear or a restore.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::read::Sought;
 use crate::store::PostgresStore;
 use crate::write::{done, map};
 
-/// Backups. Reverting and clearing a conversation, restoring a backup, and replacing a session
-/// by a [copy](crate::copy) of another keep what the session was, hidden lines included, in the
-/// transaction that takes it away, and let those go that are over the store's
-/// [limits](crate::PostgresOptions::backups). Backups are no sessions: no verb but these finds them.
-/// Deleting a session deletes its backups.
+/// Backups. The verbs that revert or clear a conversation, restore a backup, or replace a session
+/// by a [copy](crate::copy) of another keep the earlier state of the session, hidden lines
+/// included. They do so in the same transaction that takes the state away. The transaction also
+/// removes the backups that are over the store's [limits](crate::PostgresOptions::backups). Backups
+/// are not sessions: only the verbs here find them. Deleting a session deletes its backups.
 impl PostgresStore {
-    /// A session's backups, oldest first; none for a session that does not exist.
+    /// Returns a session's backups, oldest first. A session that does not exist has none.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -27,10 +27,10 @@ impl PostgresStore {
         self.find(key, list)
     }
 
-    /// Makes backup `number` the session's lines. What they are now becomes a backup, unless
-    /// there are none; the restored one stays. Summary, scope and aliases are left alone. Always
-    /// durable. The database copies the lines: it takes as long as that, and the session's
-    /// other writers wait meanwhile.
+    /// Makes backup `number` the session's lines. The present lines become a backup, unless there
+    /// are none. The restored backup stays. Summary, scope and aliases are left alone. Always
+    /// durable. The database copies the lines, so the call takes as long as that copy, and the
+    /// session's other writers wait meanwhile.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {
@@ -50,8 +50,9 @@ impl PostgresStore {
         done(self.write(key, move || Ok(Verb::RestoreBackup(number))))
     }
 
-    /// Removes a session's backups that are over any of the limits; how many that were. All of
-    /// them are removed, or none. Their numbers are not given again. Always durable.
+    /// Removes a session's backups that are over any of the limits, and returns the number of
+    /// removed backups. Either all of them are removed or none. Their numbers are not given again.
+    /// Always durable.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {
@@ -77,8 +78,9 @@ impl PostgresStore {
         })
     }
 
-    /// As [`prune_backups`](Self::prune_backups), of all sessions, one after the other; how many
-    /// backups were removed. Done in part after an error; asked for again, it does the rest.
+    /// Does the same as [`prune_backups`](Self::prune_backups) for all sessions, one after the
+    /// other, and returns the number of removed backups. After an error, part of the work is done.
+    /// A second call does the rest.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {
@@ -110,7 +112,7 @@ impl PostgresStore {
     }
 }
 
-/// The keys of the sessions that have backups.
+/// Returns the keys of the sessions that have backups.
 fn with_backups(shared: Arc<Shared>, connection: &Connection) -> Asked<'_, Vec<String>> {
     Box::pin(async move {
         let sql = shared.sql.fill(
@@ -135,7 +137,8 @@ fn list(
     })
 }
 
-/// Of a row: when it was made, milliseconds since 1970, and what is told of it.
+/// Reads a row: the time when the backup was made, in milliseconds since 1970, and the description
+/// of the backup.
 pub(crate) fn backup(row: &Row) -> (i64, Backup) {
     let (number, reason, made, size): (i64, i16, i64, i64) =
         (row.get(0), row.get(1), row.get(2), row.get(3));
@@ -150,7 +153,8 @@ pub(crate) fn backup(row: &Row) -> (i64, Backup) {
     (made, backup)
 }
 
-/// As rows have it, by number. Never reordered: databases have them.
+/// The reasons by the numbers that rows have. Never reorder them, because databases have the
+/// numbers.
 const REASONS: [BackupReason; 5] = [
     BackupReason::Revert,
     BackupReason::Clear,

@@ -1,4 +1,4 @@
-//! Following changes: one connection listens, for all who follow.
+//! Following changes: one connection listens for all followers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,14 +20,15 @@ use crate::row::{Notice, random};
 use crate::store::PostgresStore;
 use crate::transaction::{channel, follower_gate};
 
-/// How long writers notify for somebody who does not say any more that he listens.
+/// The time for which writers go on to notify a follower that does not say any more that it
+/// listens.
 const TERM: &str = "60 seconds";
 const BEAT: Duration = Duration::from_secs(15);
 
-/// How many notifications wait for whoever reads them.
+/// Number of notifications that can wait for their reader.
 const HEARD: usize = 4096;
 
-/// Listens once somebody follows, until the store is closed.
+/// Listens from the first follower on, until the store is closed.
 #[derive(Debug)]
 pub(crate) struct Listener {
     shared: Arc<Shared>,
@@ -42,17 +43,17 @@ type Watches = Mutex<HashMap<String, WatchFeed>>;
 #[derive(Debug)]
 struct Started {
     task: JoinHandle<()>,
-    /// Whether it hears all that is written from now on.
+    /// True while it hears everything that is written from now on.
     hears: watch::Receiver<bool>,
 }
 
 /// Following.
 impl PostgresStore {
-    /// The changes of all sessions that `filter` admits, whichever process makes them: those
-    /// of each session in their order, after readers see them. They are told from when the
-    /// store listens, which it does once and for all followers: [`follow`](Self::follow)
-    /// waits for that. If the connection that listens was lost,
-    /// [`Error::ChangesMissed`](sessionlog::Error::ChangesMissed) says so. Only PostgreSQL
+    /// Returns the changes of all sessions that `filter` admits, from any process. The changes of
+    /// each session come in their order, and after readers see them. They are told from the moment
+    /// when the store listens. It begins to listen once, for all followers.
+    /// [`follow`](Self::follow) waits for that moment. If the connection that listens was lost, the
+    /// stream gives [`Error::ChangesMissed`](sessionlog::Error::ChangesMissed). Only PostgreSQL
     /// itself can notify: with another server no change comes.
     #[must_use]
     pub fn changes(&self, filter: ChangeFilter) -> Changes {
@@ -61,8 +62,8 @@ impl PostgresStore {
         changes
     }
 
-    /// As [`changes`](Self::changes), answered when the store listens: all that is written
-    /// from then on is told.
+    /// Does the same as [`changes`](Self::changes), and answers when the store listens: everything
+    /// that is written from then on is told.
     ///
     /// # Errors
     /// [`Error::Unsupported`](sessionlog::Error::Unsupported) with a server that cannot
@@ -76,8 +77,8 @@ impl PostgresStore {
         })
     }
 
-    /// Learns of every change to a session from now on, one that does not exist yet included.
-    /// An alias is resolved now.
+    /// Learns of every change to a session from now on. The session need not exist yet. An alias is
+    /// resolved now.
     ///
     /// # Errors
     /// As [`follow`](Self::follow).
@@ -91,7 +92,7 @@ impl PostgresStore {
             let meant = row.as_ref().map_or(key, |row| row.key.clone());
             let state = row.map(|row| row.state()).unwrap_or_default();
             let watch = this.inner.listener.watch(&meant, state);
-            // What came between the look and the watch is looked at again.
+            // A change may have come between the look and the watch, so this looks again.
             let row = this.exact_keys().row(&meant).await?;
             this.inner
                 .listener
@@ -112,7 +113,7 @@ impl Listener {
         }
     }
 
-    /// Waits until what is written is heard.
+    /// Waits until the store hears all writes.
     ///
     /// # Errors
     /// `Unsupported`, `Closed`; `Unavailable` if it takes too long.
@@ -168,7 +169,7 @@ impl Listener {
         }
     }
 
-    /// Nobody is told of anything any more.
+    /// Ends all streams of changes. No follower is told of anything any more.
     pub(crate) fn end(&self) {
         self.feed.end();
         self.watches
@@ -243,7 +244,7 @@ impl Ear {
         }
     }
 
-    /// Has writers notify. When it is committed, none is under way that would not.
+    /// Makes writers notify. After the commit, no write is under way that would not notify.
     async fn register(&self, connection: &Connection) -> Tried<()> {
         connection.run("BEGIN").await?;
         let gate = follower_gate(&self.shared.sql.schema);
@@ -265,7 +266,7 @@ impl Ear {
         Ok(connection.run("COMMIT").await?)
     }
 
-    /// Says that it still listens. If that was too late, changes were missed.
+    /// Says that this follower still listens. If that was too late, changes were missed.
     async fn stay(&self, connection: &Connection) -> Tried<()> {
         let sql = self.shared.sql.fill(&format!(
             "UPDATE {{schema}}.followers SET until = now() + interval '{TERM}'
@@ -295,7 +296,7 @@ impl Ear {
             .tell(&notice.key, &notice.agent, notice.version, notice.change());
     }
 
-    /// What is watched may have changed while nobody listened.
+    /// Looks at the watched sessions again, which may have changed while the store did not listen.
     async fn look_at_watched(&self, connection: &Connection) -> Tried<()> {
         let keys: Vec<String> = {
             let watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);

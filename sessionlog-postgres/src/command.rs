@@ -1,4 +1,4 @@
-//! What callers ask of a session, and what came of it.
+//! The commands of callers for a session, and their outcomes.
 
 use serde_json::value::RawValue;
 use sessionlog::backend::kit::{KeptBackup, TagChange};
@@ -9,16 +9,16 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::row::NewLine;
 
-/// A change of one session, with who waits for it.
+/// A change of one session, with the channel for its caller's answer.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) order: Order,
     pub(crate) answer: oneshot::Sender<Result<Outcome>>,
-    /// Which session it is about, for the queue.
+    /// The number of the session that it is about, for the queue.
     pub(crate) session: u64,
     /// Its place in the queue, until it is carried out.
     pub(crate) place: Option<OwnedSemaphorePermit>,
-    /// Its bytes' room, until it is answered.
+    /// The room that its bytes take, until it is answered.
     pub(crate) _room: OwnedSemaphorePermit,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Command {
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) key: String,
-    /// Whether the key is taken literally.
+    /// True if the key is taken literally.
     pub(crate) exact: bool,
     pub(crate) level: Durability,
     pub(crate) verb: Verb,
@@ -42,13 +42,13 @@ pub(crate) enum Verb {
         lines: Vec<NewLine>,
         expect: Option<Version>,
     },
-    /// Puts a message in the place of the one at a position, or none.
+    /// Replaces the message at a position by another one, or removes it.
     Amend {
         position: Position,
         message: Option<Message>,
     },
     Upsert(Identity),
-    /// Takes over what an alias has, if the session shows nothing; with `always` the identity
+    /// Takes over the content of an alias, if the session shows nothing. With `always` the identity
     /// is replaced in any case.
     Promote {
         identity: Identity,
@@ -62,17 +62,17 @@ pub(crate) enum Verb {
     Compact,
     RestoreBackup(u64),
     PruneBackups(BackupLimits),
-    /// Makes it of another, which it has to lock, too.
+    /// Makes the session from another one, and has to lock that one, too.
     Fork {
         from: String,
         at: Fork,
     },
-    /// Puts whole lines in the place of all there are, hidden ones included.
+    /// Replaces all lines by whole lines, hidden ones included.
     Restore(Restore),
     /// Takes in a backup that was made elsewhere.
     TakeBackup(KeptBackup),
-    /// Goes on under another key, which it has to lock, too; before what that key has if it is to
-    /// `merge`.
+    /// Continues the session under another key, and has to lock that key, too. With `merge` its
+    /// lines come before those of the other key.
     Move {
         to: String,
         merge: bool,
@@ -90,25 +90,25 @@ pub(crate) struct Update {
     /// A position of the history that the session must still have.
     pub(crate) after: Option<Position>,
     pub(crate) once: Option<String>,
-    /// What a copy brings along.
+    /// The parts that a copy brings along.
     pub(crate) carried: Option<Carried>,
-    /// Of a transcript.
+    /// The times of a transcript.
     pub(crate) dates: Option<Dates>,
 }
 
-/// When a conversation was begun and last changed elsewhere, in RFC 3339.
+/// The times when a conversation was begun and last changed elsewhere, in RFC 3339.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dates {
     pub(crate) created: Option<String>,
     pub(crate) updated: Option<String>,
 }
 
-/// What a session had elsewhere besides its lines.
+/// The content that a session had elsewhere besides its lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
-    /// Ids of messages that it took once, the oldest first.
+    /// The ids of the messages that it took once, the oldest first.
     pub(crate) ids: Vec<String>,
-    /// When it was last changed, in RFC 3339.
+    /// The time of its last change, in RFC 3339.
     pub(crate) updated_at: String,
 }
 
@@ -127,15 +127,16 @@ pub(crate) struct Restore {
     pub(crate) identity: Identity,
     pub(crate) created_at: String,
     pub(crate) carried: Carried,
-    /// The version of the session that it was decided for.
+    /// The version of the session for which this was decided.
     pub(crate) compared: Version,
-    /// Whether what it takes away becomes a backup. If the session is at another version by
-    /// now, it does so in any case: nobody has looked at what came meanwhile.
+    /// True if the replaced content becomes a backup. If the session is at another version by now,
+    /// the content becomes a backup in any case: the decision did not consider what came meanwhile.
     pub(crate) keeps: bool,
 }
 
 impl Update {
-    /// How followers are told of it; `hides`: whether it may hide lines.
+    /// Returns the kind of change that followers are told. `hides` is true if the update may hide
+    /// lines.
     pub(crate) fn kind(&self, hides: bool) -> ChangeKind {
         if hides {
             ChangeKind::Truncated
@@ -146,7 +147,7 @@ impl Update {
         }
     }
 
-    /// Whether it would change nothing but what lines are hidden.
+    /// True if it would change nothing but the set of hidden lines.
     pub(crate) fn says_nothing(&self) -> bool {
         self.lines.is_empty()
             && self.summary.is_none()
@@ -157,7 +158,7 @@ impl Update {
 }
 
 impl Order {
-    /// The keys of all sessions that it is about.
+    /// Returns the keys of all sessions that it is about.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
         let other = match &self.verb {
             Verb::Fork { from, .. } => Some(from.as_str()),
@@ -167,17 +168,17 @@ impl Order {
         std::iter::once(self.key.as_str()).chain(other)
     }
 
-    /// Whether the aliases of other sessions decide what its keys mean.
+    /// True if the aliases of other sessions decide what its keys mean.
     pub(crate) fn asks_for_aliases(&self) -> bool {
         !self.exact || self.verb.goes_along() || matches!(self.verb, Verb::Move { .. })
     }
 }
 
-/// What came of a command.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
-    /// The version then, and whether it was new.
+    /// The version after it, and true if the message was new.
     Updated(Version, bool),
     Whether(bool),
     Number(i64),
@@ -200,7 +201,7 @@ impl Outcome {
 }
 
 impl Verb {
-    /// The ids of messages that it brings, which are taken once.
+    /// Returns the ids of the messages that it brings and that are taken once.
     pub(crate) fn message_ids(&self) -> Vec<&str> {
         let (once, carried) = match self {
             Self::Update(update) => (&update.once, update.carried.as_ref()),
@@ -211,8 +212,8 @@ impl Verb {
         once.iter().chain(carried).map(String::as_str).collect()
     }
 
-    /// Whether it follows a session to its new key, even if it takes keys literally. The other verbs
-    /// mean the key itself.
+    /// True if it follows a session to its new key, even if it takes keys literally. The other
+    /// verbs mean the key itself.
     pub(crate) fn goes_along(&self) -> bool {
         match self {
             Self::Update(update) => update.carried.is_none(),
@@ -225,14 +226,14 @@ impl Verb {
         }
     }
 
-    /// Whether it can share a transaction with others: it needs the session's row and no
+    /// True if it can share a transaction with others. Then it needs the session's row and no
     /// other.
     pub(crate) fn is_simple(&self) -> bool {
         let plain = |update: &Update| update.keep.is_none() && update.tags.is_none();
         matches!(self, Self::Update(update) if plain(update))
     }
 
-    /// Whether it reads or writes about as many lines as the session has.
+    /// True if it reads or writes about as many lines as the session has.
     pub(crate) fn is_bulky(&self) -> bool {
         !self.is_simple()
             && !matches!(
@@ -241,7 +242,7 @@ impl Verb {
             )
     }
 
-    /// What is taken away must not come back.
+    /// True if it removes content, which must not come back.
     pub(crate) fn is_always_durable(&self) -> bool {
         match self {
             Self::Update(update) => update.keep.is_some(),
@@ -250,7 +251,7 @@ impl Verb {
         }
     }
 
-    /// The bytes it holds.
+    /// Returns the number of bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
         let of_lines = |lines: &[NewLine]| {
             let sizes = lines

@@ -1,4 +1,4 @@
-//! Reaching the database: hosts, TLS, and which server will do.
+//! Reaching the database: hosts, TLS, and the choice of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,16 +28,17 @@ use crate::sql::WAITS;
 pub(crate) struct Connector {
     config: Config,
     tls: NamedTls,
-    /// All hosts, as errors name them.
+    /// All hosts, in the form in which errors name them.
     hosts: Arc<str>,
-    /// Whether the store is being opened.
+    /// True while the store is being opened.
     opens: bool,
-    /// How often a server had no connection left for the role.
+    /// The number of times that a server had no connection left for the role.
     pub(crate) refused: watch::Sender<u64>,
-    /// Shared: whoever meets a promoted server fences the old one for all.
+    /// Shared by all connections: the first connection that meets a promoted server fences the old
+    /// one for all.
     pub(crate) fence: Arc<Fence>,
     patience: Duration,
-    /// What is prepared on connections that lead to the server itself.
+    /// The statements that are prepared on connections that lead to the server itself.
     prepares: Arc<[String]>,
 }
 
@@ -49,8 +50,10 @@ impl std::fmt::Debug for Connector {
 }
 
 impl Connector {
+    /// Makes a connector.
+    ///
     /// # Errors
-    /// If the connection string or the certificates do not read.
+    /// If the connection string or the certificates cannot be read.
     pub(crate) fn new(options: &PostgresOptions) -> Result<Self> {
         let dsn = Dsn::read(&options.dsn);
         let config = read(&dsn)?;
@@ -66,12 +69,13 @@ impl Connector {
         })
     }
 
-    /// How many hosts there are to connect to.
+    /// Returns the number of hosts to connect to.
     pub(crate) fn hosts(&self) -> usize {
         self.hosts.split(',').count()
     }
 
-    /// The same, with statements that are prepared where nobody is between the server and us.
+    /// Returns the same connector, with statements that are prepared where nothing is between the
+    /// server and this process.
     pub(crate) fn preparing(&self, statements: Vec<String>) -> Self {
         Self {
             prepares: statements.into(),
@@ -80,10 +84,10 @@ impl Connector {
         }
     }
 
-    /// The same database under another connection string.
+    /// Returns a connector to the same database under another connection string.
     ///
     /// # Errors
-    /// If the connection string does not read.
+    /// If the connection string cannot be read.
     pub(crate) fn at(&self, dsn: &str) -> Result<Self> {
         let config = read(&Dsn::read(dsn))?;
         Ok(Self {
@@ -94,13 +98,13 @@ impl Connector {
         })
     }
 
-    /// A connection to a server that takes writes and was not replaced by another.
+    /// Makes a connection to a server that takes writes and was not replaced by another.
     pub(crate) async fn connect(&self) -> Tried<Connection> {
         self.connect_and_hear(None).await
     }
 
-    /// The same, with notifications. Of several hosts another one is tried if one was
-    /// replaced: the order in which they are tried is random.
+    /// Does the same, with notifications. If one of several hosts was replaced, another one is
+    /// tried. The order in which they are tried is random.
     pub(crate) async fn connect_and_hear(
         &self,
         heard: Option<mpsc::Sender<Notification>>,
@@ -148,8 +152,8 @@ impl Connector {
         Ok((client, warned))
     }
 
-    /// Has the server prepare what it is asked often, if `process` is the one that was told of
-    /// when the connection was made: nobody is between it and us then.
+    /// Makes the server prepare the frequent statements, if `process` is the number that was told
+    /// when the connection was made: then nothing is between the server and this process.
     async fn prepare(&self, connection: &mut Connection, process: Option<i32>) -> Tried<()> {
         if self.prepares.is_empty()
             || process.is_none()
@@ -163,13 +167,12 @@ impl Connector {
         Ok(())
     }
 
-    /// Finds out which server this is, and refuses it if it was replaced: it was primary once,
-    /// and what it takes would be lost. Also the number of the process that answers, if it has
-    /// one.
+    /// Finds out which server this is. Refuses it if it was replaced: it was primary once, and its
+    /// writes would be lost. Also returns the number of the process that answers, if it has one.
     async fn check(&self, client: &Client) -> Tried<(Pass, Option<i32>)> {
         const SYSTEM: &str = "(SELECT system_identifier FROM pg_control_system())";
         let mut row = self.describe(client, SYSTEM).await;
-        // A role that was forbidden to ask.
+        // The role was forbidden to ask.
         if matches!(&row, Ok(Err(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE))
         {
             row = self.describe(client, "0::bigint").await;
@@ -178,7 +181,7 @@ impl Connector {
             Ok(row) => row,
             Err(error) if error.as_db_error().is_none() => return Err(error.into()),
             Err(error) => match Fault::from(error) {
-                // No PostgreSQL: it has no timelines, and fences by itself.
+                // This is not PostgreSQL: it has no timelines, and fences by itself.
                 Fault::Refused(_) => return Ok((Pass::Always, None)),
                 fault => return Err(fault),
             },
@@ -197,7 +200,7 @@ impl Connector {
         Ok((pass, Some(row.get(1))))
     }
 
-    /// What a server says of itself; `system` asks which one it is.
+    /// Asks a server for its description. `system` is the expression that asks which server it is.
     async fn describe(
         &self,
         client: &Client,
@@ -217,7 +220,7 @@ impl Connector {
         })
     }
 
-    /// Has the server break off what a connection is waiting for.
+    /// Makes the server cancel the statement that a connection waits for.
     pub(crate) fn cancel(&self, connection: &Connection) {
         let (token, tls) = (connection.client.cancel_token(), self.tls.clone());
         tokio::spawn(async move {
@@ -296,7 +299,7 @@ fn read(dsn: &Dsn) -> Result<Config> {
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));
     }
-    // A connection whose other end is gone without a word.
+    // A connection may lose its other end without a word.
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(Duration::from_secs(15));
     }
@@ -322,7 +325,8 @@ fn tls(options: &PostgresOptions, dsn: &Dsn) -> Result<MakeRustlsConnect> {
                 roots.add(certificate).map_err(|error| invalid(&error))?;
             }
         }
-        // What does not read of the system's is left out: the server's may not need it.
+        // Certificates of the system that cannot be read are left out: the server's certificate may
+        // not need them.
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }

@@ -1,4 +1,4 @@
-//! One connection, and what is asked on it.
+//! One connection, and the statements that run on it.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -17,34 +17,35 @@ pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 type Answer<T> = Result<T, tokio_postgres::Error>;
 
-/// A connection. Dropped, it is closed, and the server ends what was under way.
+/// A connection. When it is dropped, it is closed, and the server ends the work under way.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    /// Of the server that it leads to.
+    /// The pass of the server that it leads to.
     pub(crate) pass: Pass,
     warned: Arc<AtomicBool>,
-    /// By their text. Others are read and planned by the server each time.
+    /// Prepared statements by their text. The server reads and plans other statements each time.
     prepared: HashMap<String, Statement>,
     plans: Plans,
 }
 
-/// How the server plans what it is asked.
+/// The way in which the server plans statements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Plans {
-    /// Each time, for the values that come with it.
+    /// It plans each time, for the values that come with the statement.
     #[default]
     EachTime,
-    /// Once, by indexes: planning the last messages of a session takes longer than reading
-    /// them, and planning a small transaction longer than carrying it out. Left to itself the
-    /// server would do it each time, because it takes the number of messages that it is not
-    /// told for a tenth of all there are.
+    /// It plans once, by indexes. Planning a read of the last messages of a session takes longer
+    /// than the read itself, and planning a small transaction takes longer than the transaction.
+    /// Left to itself, the server would plan each time: it is not told the number of messages, and
+    /// assumes a tenth of all that there are.
     Once,
 }
 
 impl Plans {
-    /// A plan that stays must not be one for small tables, which reads them whole: they grow.
-    /// What is forbidden counts as very dear where there is no other way, and what is dear would
-    /// be compiled each time, which takes longer than a whole transaction.
+    /// Returns the settings. A plan that stays must not be one for small tables, which reads them
+    /// whole, because the tables grow. Where there is no other way, a forbidden step counts as very
+    /// dear. The server would compile a dear plan each time, which takes longer than a whole
+    /// transaction.
     const fn setting(self) -> &'static str {
         match self {
             Self::EachTime => {
@@ -71,9 +72,9 @@ impl Connection {
         }
     }
 
-    /// Has the server prepare statements. Only if nobody is between it and us: behind a pooler
-    /// the next transaction may be another server process's, where the name that a statement
-    /// was given means nothing, or somebody else's statement.
+    /// Makes the server prepare statements. Use it only if nothing is between the server and this
+    /// process. Behind a pooler the next transaction may go to another server process. There the
+    /// name of a statement means nothing, or is the name of another client's statement.
     pub(crate) async fn prepare(&mut self, statements: &[String]) -> Answer<()> {
         let client = &self.client;
         client.batch_execute(Plans::Once.setting()).await?;
@@ -86,7 +87,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether it has its own statements prepared, with plans that stay.
+    /// True if it has its own statements prepared, with plans that stay.
     pub(crate) fn plans_once(&self) -> bool {
         self.plans == Plans::Once
     }
@@ -99,26 +100,26 @@ impl Connection {
         }
     }
 
-    /// Has a statement planned for its values, on a connection whose prepared ones are planned
-    /// once.
+    /// Makes the server plan a statement for its values, on a connection that plans its prepared
+    /// statements once.
     async fn query_planned(&self, sql: &str, params: &[Param<'_>]) -> Answer<Vec<Row>> {
-        // Polled in this order, they are sent in it, and all at once.
+        // The calls are polled in this order, so they are sent in it, and all at once.
         let (before, rows, after) = tokio::join!(
             self.client.batch_execute(Plans::EachTime.setting()),
             self.client.query_typed(sql, params),
             self.client.batch_execute(Plans::Once.setting()),
         );
-        // Who gets an error gives the connection up.
+        // A caller that gets an error gives the connection up.
         before?;
-        // The statement's own error first: in a transaction it has the next fail, too, and that
-        // one says nothing of whether to try again.
+        // The statement's own error comes first. In a transaction it makes the next statement fail,
+        // too, and that error does not say if a retry may help.
         let rows = rows?;
         after?;
         Ok(rows)
     }
 
-    /// The rows of a statement as they come, each of them once, until `take` has enough: all of
-    /// them at a time would be a second copy of what they hold.
+    /// Passes on each row of a statement as it comes, until `take` has enough. All rows at a time
+    /// would be a second copy of their content.
     pub(crate) async fn each(
         &self,
         sql: &str,
@@ -136,7 +137,7 @@ impl Connection {
         Ok(())
     }
 
-    /// How many rows were changed.
+    /// Runs a statement, and returns the number of changed rows.
     pub(crate) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Answer<u64> {
         match self.prepared.get(sql) {
             Some(statement) => self.client.execute(statement, &values(params)).await,
@@ -144,13 +145,13 @@ impl Connection {
         }
     }
 
-    /// Statements without values.
+    /// Runs statements without values.
     pub(crate) async fn run(&self, statements: &str) -> Answer<()> {
         self.client.batch_execute(statements).await
     }
 
-    /// Whether the server said since the last question that a commit did not wait for its
-    /// replicas: it says so in a warning, and then that it is committed.
+    /// True if the server said since the last question that a commit did not wait for its replicas.
+    /// The server says so in a warning, and then says that it is committed.
     pub(crate) fn was_warned(&self) -> bool {
         self.warned.swap(false, Ordering::AcqRel)
     }

@@ -1,4 +1,4 @@
-//! What all parts of a store share.
+//! State that all parts of a store share.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,22 +16,22 @@ use crate::options::PostgresOptions;
 use crate::row::random;
 use crate::sql::Sql;
 
-/// What all parts of a store share.
+/// State that all parts of a store share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: PostgresOptions,
     pub(crate) connector: Connector,
-    /// What makes the lanes' connections.
+    /// The connector that makes the lanes' connections.
     pub(crate) writers: Connector,
     pub(crate) pool: Pool,
     pub(crate) sql: Sql,
-    /// Whether there was an index for words when the store was opened.
+    /// True if there was an index for words when the store was opened.
     pub(crate) has_word_index: bool,
-    /// Whether the server can notify. Without it nobody can follow changes.
+    /// True if the server can notify. Without it nobody can follow changes.
     pub(crate) notifies: bool,
-    /// What writers leave of sessions for their next transaction.
+    /// The states in which writers left sessions, for their next transaction.
     pub(crate) known: Known,
-    /// Whether anybody followed changes, when last seen.
+    /// True if there were followers of changes at the last look.
     pub(crate) is_followed: AtomicBool,
     pub(crate) closed: AtomicBool,
 }
@@ -43,18 +43,20 @@ pub(crate) type Asked<'c, T> = Pin<Box<dyn Future<Output = Tried<T>> + Send + 'c
 pub(crate) type Pooled = deadpool::managed::Object<Connector>;
 
 impl Shared {
-    /// Whether followers are to be told, as far as is known.
+    /// True if followers are to be told, as far as is known.
     pub(crate) fn is_followed(&self) -> bool {
         self.is_followed.load(Ordering::Relaxed)
     }
 
-    /// Notes whether anybody follows, and says whether to tell them.
+    /// Notes if there are followers, and returns true if they are to be told.
     pub(crate) fn note_followers(&self, is_followed: bool) -> bool {
         let is_told = is_followed && self.notifies;
         self.is_followed.store(is_told, Ordering::Relaxed);
         is_told
     }
 
+    /// Checks that the store is open.
+    ///
     /// # Errors
     /// `Closed`.
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -64,13 +66,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether no newer server is known than the one that a connection leads to.
+    /// True if no newer server is known than the one that a connection leads to.
     pub(crate) fn is_current(&self, connection: &Connection) -> bool {
         self.connector.fence.is_current(connection.pass)
     }
 
-    /// What comes of `work`, which asks a connection's server, unless it takes too long. What a
-    /// server says that was replaced by then is no answer.
+    /// Returns the result of `work`, which asks a connection's server, unless it takes too long. If
+    /// the server was replaced by then, its result is no answer.
     pub(crate) async fn answered<T>(
         &self,
         connection: &Connection,
@@ -95,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// A connection to read with.
+    /// Returns a connection to read with.
     async fn connection(&self) -> Tried<Pooled> {
         use deadpool::managed::{PoolError, TimeoutType};
         self.check_open()?;
@@ -117,12 +119,12 @@ impl Shared {
         })
     }
 
-    /// Has `read` ask the database. While no server answers, or the one that did was replaced,
-    /// it is asked again, for [`retry`](PostgresOptions::retry) at most; one that takes too long
-    /// is told to stop.
+    /// Runs `read` on the database. While no server answers, or the one that did was replaced, the
+    /// read is tried again, for [`retry`](PostgresOptions::retry) at most. A server that takes too
+    /// long is told to stop.
     ///
     /// # Errors
-    /// `Closed`, `Unavailable`, and what the database says.
+    /// `Closed`, `Unavailable`, and the errors of the database.
     pub(crate) async fn read<T>(
         self: &Arc<Self>,
         read: impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync,
@@ -130,7 +132,7 @@ impl Shared {
         self.read_for(self.options.statement, read).await
     }
 
-    /// The same of what reads many lines.
+    /// Does the same for a read of many lines.
     pub(crate) async fn read_bulk<T>(
         self: &Arc<Self>,
         read: impl for<'c> Fn(Arc<Self>, &'c Connection) -> Asked<'c, T> + Send + Sync,
@@ -171,16 +173,16 @@ impl Shared {
             if let Ok(asked) = tokio::time::timeout(longest, answered).await {
                 asked
             } else {
-                // A server that is only slow says that it stopped. One that says nothing, or
-                // the way to it, is gone: another connection may do.
+                // A server that is only slow confirms that it stopped. If the server says nothing,
+                // it or the way to it is gone: another connection may do.
                 self.connector.cancel(&connection);
                 let has_stopped = tokio::time::timeout(STOPS, &mut asked).await.is_ok();
                 Err(if has_stopped {
                     let reason = format!("a read took over {longest:?}").into();
                     Fault::Refused(Error::Unavailable { reason })
                 } else {
-                    // Those that nobody used since lead the same way, most likely: each would be
-                    // waited for as long.
+                    // The connections that were not used since then most likely lead the same way.
+                    // Each of them would cost the same wait.
                     let is_newer = |used: Duration| used < begun.elapsed();
                     self.pool.retain(|_, one| is_newer(one.last_used()));
                     Fault::lost(format!("the server gave no answer for {longest:?}"))
@@ -188,17 +190,17 @@ impl Shared {
             }
         };
         if asked.is_err() {
-            // It may be in a transaction that failed.
+            // The connection may be in a transaction that failed.
             drop(take(connection));
         }
         asked
     }
 }
 
-/// How long a server may take to stop what it is told to stop.
+/// The longest time that a server may take to stop when it is told to.
 const STOPS: Duration = Duration::from_secs(2);
 
-/// Longer and longer pauses, and not of all at once.
+/// Pauses that get longer and longer, and differ between waiting tasks.
 #[derive(Default)]
 pub(crate) struct Pause(u32);
 
@@ -212,7 +214,7 @@ impl Pause {
     }
 }
 
-/// Out of the pool for good.
+/// Takes a connection out of the pool for good.
 fn take(connection: Pooled) -> Connection {
     deadpool::managed::Object::take(connection)
 }

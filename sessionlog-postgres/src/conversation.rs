@@ -16,7 +16,7 @@ pub struct PostgresContext {
 }
 
 impl PostgresStore {
-    /// A session's conversation. Touches nothing by itself.
+    /// Returns a session's conversation. The call itself touches nothing.
     #[must_use]
     pub fn context(&self, key: &str) -> PostgresContext {
         PostgresContext {
@@ -25,11 +25,12 @@ impl PostgresStore {
         }
     }
 
-    /// Makes a session of another: its lines up to `at`, as bytes, hidden ones and control
-    /// records included, and its summary; not its scope, aliases, message ids and backups. The
-    /// other one is not touched; who writes to it waits while the database copies the lines.
-    /// Always durable. It takes its turn among the commands of `to`: what was asked of `from`
-    /// and not awaited before may come after it.
+    /// Makes a new session from another. The new one gets the lines up to `at`, as bytes, hidden
+    /// ones and control records included, and the summary. It does not get the scope, aliases,
+    /// message ids and backups. The other session is not touched, but its writers wait while the
+    /// database copies the lines. Always durable. The command takes its turn among the commands of
+    /// `to`. If commands for `from` were queued before and not awaited, they may be carried out
+    /// after it.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {
@@ -52,7 +53,7 @@ impl PostgresStore {
         done(self.write(to, move || Ok(Verb::Fork { from, at })))
     }
 
-    /// The checkpoints that a session's conversation can be taken back to, in the order of
+    /// Returns the checkpoints to which a session's conversation can be taken back, in the order of
     /// their lines.
     ///
     /// # Errors
@@ -65,10 +66,10 @@ impl PostgresStore {
     }
 }
 
-/// Every verb returns a lazy [`Reply`]; besides those named, they fail as all verbs of a
-/// [`PostgresStore`] do.
+/// Every verb returns a lazy [`Reply`]. Besides the errors named here, they have those of all verbs
+/// of a [`PostgresStore`].
 impl PostgresContext {
-    /// Whether there is any line.
+    /// True if there is any line.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -78,7 +79,7 @@ impl PostgresContext {
         })
     }
 
-    /// Appends messages as one.
+    /// Appends messages as one change.
     ///
     /// # Errors
     /// As [`PostgresStore::append_all`].
@@ -96,8 +97,8 @@ impl PostgresContext {
         map(self.store.update(&self.key, update), |_| Ok(()))
     }
 
-    /// Sets a point to which the conversation can be taken back; its id, counted from 0. With
-    /// `add_user_message` the model is told of it by a message right after it.
+    /// Sets a point to which the conversation can be taken back, and returns its id, counted from
+    /// 0. With `add_user_message` a message right after it tells the model of it.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -113,9 +114,9 @@ impl PostgresContext {
         })
     }
 
-    /// Takes the conversation back to where it was before checkpoint `id`. What the session was
-    /// becomes a [backup](PostgresStore::list_backups), in the same transaction. Always durable.
-    /// The database copies all lines for that: it takes as long.
+    /// Takes the conversation back to its state before checkpoint `id`. The state of the session
+    /// until now becomes a [backup](PostgresStore::list_backups), in the same transaction. Always
+    /// durable. The database copies all lines for that, so the call takes as long.
     ///
     /// # Errors
     /// [`Error::CheckpointNotFound`](sessionlog::Error::CheckpointNotFound), and those all
@@ -125,9 +126,9 @@ impl PostgresContext {
         done(self.store.write(&self.key, move || Ok(Verb::RevertTo(id))))
     }
 
-    /// Starts the conversation anew; what it was becomes a
-    /// [backup](PostgresStore::list_backups), in the same transaction. Summary, scope and aliases
-    /// stay. Does nothing if there is no line. Always durable.
+    /// Starts the conversation anew. The old one becomes a [backup](PostgresStore::list_backups),
+    /// in the same transaction. Summary, scope and aliases stay. Does nothing if there is no line.
+    /// Always durable.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -156,7 +157,7 @@ impl PostgresContext {
         }))
     }
 
-    /// Every message, oldest first.
+    /// Returns every message, oldest first.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -164,7 +165,7 @@ impl PostgresContext {
         self.store.history(&self.key)
     }
 
-    /// The token count last recorded; 0 if there is none.
+    /// Returns the last recorded token count, or 0 if there is none.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -174,7 +175,7 @@ impl PostgresContext {
         })
     }
 
-    /// The token count last recorded, and an estimate for the messages since.
+    /// Returns the last recorded token count, plus an estimate for the messages since.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -184,7 +185,7 @@ impl PostgresContext {
         })
     }
 
-    /// The id that the next checkpoint gets.
+    /// Returns the id that the next checkpoint gets.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -194,7 +195,7 @@ impl PostgresContext {
         })
     }
 
-    /// The system prompt, if one was written.
+    /// Returns the system prompt, if one was written.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -204,7 +205,7 @@ impl PostgresContext {
         })
     }
 
-    /// Every token count recorded, oldest first.
+    /// Returns every recorded token count, oldest first.
     ///
     /// # Errors
     /// Those all verbs share.

@@ -1,11 +1,18 @@
-//! Moving sessions between a directory and a database, either way, verified, resumable, and
-//! while the one is written to.
+//! Moving sessions between a directory and a database, either way. A copy is verified, can be
+//! resumed, and works while the source is written to.
 //!
-//! What goes along of a session: its visible lines as bytes, what hidden control records still
-//! say, summary, scope, aliases, title, labels and pin, when it was made and last changed, the ids of messages taken
-//! once, and its backups. What does not is in the [report](CopyReport::left): the archive of a
-//! directory, hidden lines, ids and backups beyond what the copy is to keep, and all of these of a
-//! directory that is open for reading only. Versions and positions are the copy's own.
+//! Of a session the copy takes:
+//!
+//! * its visible lines as bytes
+//! * the content of hidden control records that is still in force
+//! * summary, scope, aliases, title, labels and pin
+//! * the times when it was made and last changed
+//! * the ids of messages taken once
+//! * its backups
+//!
+//! The [report](CopyReport::left) names the rest: the archive of a directory, hidden lines, and the
+//! ids and backups beyond what the copy is to keep. For a directory that is open for reading only,
+//! it names all ids and backups. Versions and positions are the copy's own.
 
 mod place;
 mod report;
@@ -27,21 +34,21 @@ use self::place::Whole;
 pub use self::report::CopyReport;
 use self::report::{Behind, Left};
 
-/// Copies all sessions, and reads each again to see that it is the same. A session that is
-/// there as it is is left; so a copy that was cut short goes on where it stopped. One that
-/// differs is replaced; if it had lines that the source does not have, it becomes a backup
-/// ([`BackupReason::Import`](sessionlog::BackupReason::Import) in a database,
-/// [`BackupReason::Clear`](sessionlog::BackupReason::Clear) in a directory). Backups that the
-/// copy lacks are added to its own, under the numbers that they had unless as high ones were
-/// given there.
+/// Copies all sessions, and reads each again to verify that it is the same. A session that is
+/// already there unchanged is left alone, so a copy that was cut short continues where it stopped.
+/// A session that differs is replaced. If it had lines that the source does not have, it becomes a
+/// backup ([`BackupReason::Import`](sessionlog::BackupReason::Import) in a database,
+/// [`BackupReason::Clear`](sessionlog::BackupReason::Clear) in a directory). Backups that the copy
+/// lacks are added to its own. They keep their numbers, unless the copy already gave numbers as
+/// high.
 ///
-/// Sessions that are written to meanwhile are copied as they stood at some moment: for a copy
-/// that keeps up see [`follow`].
+/// Sessions that are written to meanwhile are copied in the state of some moment. For a copy that
+/// keeps up see [`follow`].
 ///
-/// A session that cannot be copied is named in the [report](CopyReport::failed)
-/// ([`Error::Corrupt`] if it is not the same after it was written), and the others are copied.
-/// Four sessions at a time are in memory as a whole, each up to four times; how long a statement
-/// may take is [`bulk_timeout`](crate::PostgresOptions::bulk_timeout).
+/// A session that cannot be copied is named in the [report](CopyReport::failed), and the others are
+/// copied. The error is [`Error::Corrupt`] if the session is not the same after it was written.
+/// Four sessions at a time are in memory as a whole, each up to four times. The time limit of a
+/// statement is [`bulk_timeout`](crate::PostgresOptions::bulk_timeout).
 ///
 /// # Errors
 /// Those of either place, if none of its sessions can be read or written.
@@ -52,16 +59,17 @@ pub async fn copy(from: &Place, to: &Place) -> Result<CopyReport> {
     copier.report(None).await
 }
 
-/// Copies all sessions, and then what changes, until `switched` is ready: whoever writes has
-/// stopped by then. What changed since is copied, and the report says how long that took after
-/// `switched` was ready ([`CopyReport::gap`]), whatever was being copied then. It is as long as what
-/// came last takes to copy; that is not much if the copy kept up with the writers; of a directory that is open for reading only,
-/// all sessions are looked at again. A session that is deleted in the source meanwhile is deleted in the copy. What the source takes back meanwhile is no backup of
-/// the copy's own.
+/// Copies all sessions, and then their changes, until `switched` is ready. By then all writers must
+/// have stopped. The last changes are copied then, and the report gives the time that this took
+/// after `switched` was ready ([`CopyReport::gap`]), whatever was being copied at that moment. The
+/// gap is the time to copy the last changes. It is short if the copy kept up with the writers. For
+/// a directory that is open for reading only, all sessions are looked at again. A session that is
+/// deleted in the source meanwhile is deleted in the copy. Content that the source takes back
+/// meanwhile does not become a backup of the copy.
 ///
 /// # Errors
-/// As [`copy`]; those of following changes. What was copied stays. A session that failed beside
-/// the writers is tried again at the end.
+/// As [`copy`], and those of following changes. The sessions that were copied stay. A session that
+/// failed while writers were at work is tried again at the end.
 pub async fn follow(
     from: &Place,
     to: &Place,
@@ -87,7 +95,7 @@ pub async fn follow(
     let mut keys: BTreeSet<String> = copier.failed.keys().cloned().collect();
     keys.extend(match from.versions().await? {
         Some(versions) => copier.differing(versions),
-        // Who only reads a directory hears of changes later than their callers.
+        // A reader of a directory learns of changes later than the callers that made them.
         None if from.is_only_read() => copier.all().await?,
         None => news_at_hand(&mut changes, &copier).await?,
     });
@@ -96,14 +104,14 @@ pub async fn follow(
     copier.report(begun).await
 }
 
-/// Whether and when the writers have stopped. It is noticed beside whatever goes on.
+/// Notes if and when the writers have stopped. It notices this beside the work under way.
 struct Switch<'s, F> {
     switched: Pin<&'s mut F>,
     at: Option<Instant>,
 }
 
 impl<F: Future<Output = ()>> Switch<'_, F> {
-    /// What comes of `work`, unless the switch is first.
+    /// Returns the result of `work`, unless the switch is first.
     async fn or<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         match select(std::pin::pin!(work), &mut self.switched).await {
             Either::Left((done, _)) => Some(done),
@@ -114,7 +122,7 @@ impl<F: Future<Output = ()>> Switch<'_, F> {
         }
     }
 
-    /// What comes of `work`, which the switch does not interrupt.
+    /// Returns the result of `work`, which the switch does not interrupt.
     async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         if self.at.is_none()
@@ -126,7 +134,8 @@ impl<F: Future<Output = ()>> Switch<'_, F> {
     }
 }
 
-/// The sessions that changed, as far as that was told by now; all if it was missed.
+/// Returns the sessions that changed, as far as that was told by now, or all of them if changes
+/// were missed.
 async fn news(
     first: Result<sessionlog::Change>,
     changes: &mut sessionlog::Changes,
@@ -156,19 +165,19 @@ async fn news_at_hand(
     Ok(keys)
 }
 
-/// What becomes of lines in the copy that the source does not have.
+/// Decides about lines in the copy that the source does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replaced {
-    /// Somebody may have written them there.
+    /// Another writer may have written them there, so they are kept.
     Kept,
-    /// They are the source's own, which it took back since they were copied.
+    /// They are the source's own lines, which it took back since they were copied.
     Dropped,
 }
 
-/// So many sessions may go unanswered in a row before their place is given up.
+/// The number of sessions in a row that may go unanswered before their place is given up.
 const GONE: usize = 2;
 
-/// How many sessions are copied at a time.
+/// Number of sessions that are copied at a time.
 const AT_A_TIME: usize = 4;
 
 /// A copy under way.
@@ -176,7 +185,7 @@ struct Copier<'a> {
     from: &'a Place,
     to: &'a Place,
     replaced: Replaced,
-    /// The sessions that are there.
+    /// The sessions that are in the copy.
     copied: BTreeMap<String, Copied>,
     failed: BTreeMap<String, Error>,
     behind: Behind,
@@ -186,21 +195,21 @@ struct Copier<'a> {
 /// A session that was copied.
 #[derive(Clone, Debug)]
 struct Copied {
-    /// The versions that it was at.
+    /// The versions of the source and of the copy at that time.
     source: Version,
     copy: Version,
-    /// Its lines: how many, their bytes, and the SHA-256 of those.
+    /// Its lines: their number, their bytes, and the SHA-256 of those.
     lines: usize,
     bytes: usize,
     hash: [u8; 32],
-    /// What the hash of all sessions is made of.
+    /// The input of the hash of all sessions.
     digest: [u8; 32],
 }
 
-/// What came of a session.
+/// The result of copying a session.
 #[derive(Debug, Default)]
 struct Came {
-    /// Nothing if it is gone.
+    /// `None` if the session is gone.
     copied: Option<Copied>,
     left: Vec<Left>,
     is_written: bool,
@@ -221,14 +230,14 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// The keys of all sessions that are, or were copied.
+    /// Returns the keys of all sessions that exist or were copied.
     async fn all(&self) -> Result<BTreeSet<String>> {
         let mut keys = self.from.keys().await?;
         keys.extend(self.copied.keys().cloned());
         Ok(keys)
     }
 
-    /// The sessions that are at another version than the one that was copied.
+    /// Returns the sessions that are at another version than the copied one.
     fn differing(&self, versions: BTreeMap<String, Version>) -> BTreeSet<String> {
         let gone = self
             .copied
@@ -245,10 +254,10 @@ impl<'a> Copier<'a> {
         keys
     }
 
-    /// Copies sessions; those that are gone are deleted.
+    /// Copies sessions. Those that are gone are deleted.
     ///
     /// # Errors
-    /// Those of a place that is gone: it fails each session, after it was waited for.
+    /// Those of a place that is gone: it fails each session, after a wait for it.
     async fn copy(&mut self, keys: &BTreeSet<String>) -> Result<()> {
         let (from, to, replaced) = (self.from, self.to, self.replaced);
         let mut left = keys.iter();
@@ -281,7 +290,7 @@ impl<'a> Copier<'a> {
                 Err(error) if error.is_retryable() && unanswered == GONE => return Err(error),
                 Err(error @ Error::Closed) => return Err(error),
                 Err(error) => {
-                    // What fails for good was answered.
+                    // An error that is final is an answer of the place.
                     unanswered = if error.is_retryable() {
                         unanswered + 1
                     } else {
@@ -308,9 +317,9 @@ impl<'a> Copier<'a> {
         }
     }
 
-    /// What was done; `begun`: when the writers had stopped.
+    /// Returns the report. `begun` is the time when the writers had stopped.
     async fn report(mut self, begun: Option<Instant>) -> Result<CopyReport> {
-        // Whoever waits may go on.
+        // The caller that waits may go on.
         self.report.gap = begun.map(|begun| begun.elapsed());
         let mut hash = Sha256::new();
         for copied in self.copied.values() {
@@ -339,7 +348,7 @@ struct Job<'a> {
     to: &'a Place,
     key: &'a str,
     replaced: Replaced,
-    /// What it was when it was copied before.
+    /// The result of the earlier copy, if there was one.
     before: Option<Copied>,
 }
 
@@ -371,7 +380,7 @@ impl Job<'_> {
             to.write(key, (&whole, &lack), (version, keeps)).await?;
         }
         for number in &lack.backups {
-            // One that was pruned meanwhile is not lacking.
+            // A backup that was pruned meanwhile is not lacking.
             if let Some(backup) = self.from.backup(key, *number).await? {
                 to.put_backup(key, backup).await?;
             }
@@ -391,7 +400,7 @@ impl Job<'_> {
         Ok(came)
     }
 
-    /// The lines of the copy: nobody need read them if nobody wrote there since.
+    /// Returns the lines of the copy. They need not be read if nobody wrote there since.
     async fn lines_there(&self, whole: &Whole, version: Version) -> Result<There> {
         if let Some(before) = &self.before
             && before.copy == version
@@ -406,8 +415,8 @@ impl Job<'_> {
         Ok(There::Lines(self.to.lines(self.key).await?))
     }
 
-    /// Sees that the copy has everything, and says its version. Lines that were added to those
-    /// that were there are not read again: a transaction adds all of them or none.
+    /// Checks that the copy has everything, and returns its version. Lines that were added to the
+    /// existing ones are not read again: a transaction adds all of them or none.
     async fn check(&self, whole: &Whole, with_lines: bool) -> Result<Version> {
         let there = self.to.besides(self.key).await?;
         let lines = if with_lines {
@@ -429,16 +438,17 @@ impl Job<'_> {
     }
 }
 
-/// What lines a copy has.
+/// The lines that a copy has.
 enum There {
     None,
-    /// So many bytes of the source's.
+    /// This number of bytes of the source's lines.
     First(usize),
     Lines(Vec<u8>),
 }
 
 impl There {
-    /// The lines of the source that come after those of the copy, if that has no others.
+    /// Returns the lines of the source that come after those of the copy, if the copy has no
+    /// others.
     fn added<'l>(&self, source: &'l [u8]) -> Option<&'l [u8]> {
         match self {
             Self::None => None,
@@ -447,7 +457,7 @@ impl There {
         }
     }
 
-    /// Whether it has some that the source does not have.
+    /// True if it has some lines that the source does not have.
     fn is_beyond(&self, source: &[u8]) -> bool {
         matches!(self, Self::Lines(lines) if !source.starts_with(lines))
     }

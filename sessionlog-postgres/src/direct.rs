@@ -1,10 +1,11 @@
-//! Whether a connection leads to the server itself, or to a pooler that lends server
+//! Finds out if a connection leads to the server itself, or to a pooler that lends server
 //! connections.
 //!
-//! Whoever accepts a connection tells the number of the process that a cancellation would be
-//! for. A server tells its own; a pooler cannot, because the next transaction may be another
-//! process's, and makes one up. The client keeps that number to itself, and writes it into a
-//! cancellation: one that is written to nobody tells it.
+//! The peer that accepts a connection tells the number of the process that a cancellation would be
+//! for. A server tells its own number. A pooler cannot do that, because the next transaction may go
+//! to another process, so it makes a number up. The client keeps that number to itself, and writes
+//! it only into a cancellation. So the code here writes a cancellation to a stream in this process,
+//! and reads the number there.
 
 use std::future::{Ready, ready};
 use std::io;
@@ -17,7 +18,8 @@ use tokio::io::{
 use tokio_postgres::Client;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-/// The number of the server process that the client was told of; nothing if it cannot be told.
+/// Returns the number of the server process that the client was told. Returns nothing if it cannot
+/// be told.
 pub(crate) async fn told_process(client: &Client) -> Option<i32> {
     let token = client.cancel_token();
     let (near, far) = duplex(64);
@@ -25,7 +27,8 @@ pub(crate) async fn told_process(client: &Client) -> Option<i32> {
     told.ok()
 }
 
-/// How a request for TLS ends, and a cancellation begins: what kind of request it is.
+/// The codes that name the kind of request, at the end of a request for TLS and at the start of a
+/// cancellation.
 const TLS: i32 = 80_877_103;
 const CANCEL: i32 = 80_877_102;
 
@@ -41,7 +44,7 @@ async fn read(mut from: DuplexStream) -> io::Result<i32> {
     }
 }
 
-/// No TLS, where a client wants some: what it writes stays in this process.
+/// No TLS, for a client that wants TLS: the bytes that it writes stay in this process.
 struct Untouched;
 
 impl TlsConnect<DuplexStream> for Untouched {

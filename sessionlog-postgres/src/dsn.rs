@@ -1,12 +1,12 @@
-//! Connection strings: what `libpq` knows of TLS and `tokio-postgres` does not.
+//! Connection strings: the TLS options that `libpq` knows and `tokio-postgres` does not.
 //!
-//! `sslmode=verify-full` and `verify-ca` are taken for `require`, which here always checks who
-//! signed the certificate and whether it is for this host. `sslrootcert` names a file with the
-//! certificates of those who may sign, or is `system`.
+//! `sslmode=verify-full` and `verify-ca` mean the same as `require`. All of them always check the
+//! signer of the certificate, and that the certificate is for this host. `sslrootcert` names a file
+//! with the certificates of the permitted signers, or is `system`.
 
 use std::path::PathBuf;
 
-/// A connection string that `tokio-postgres` reads, and what was taken out of it.
+/// A connection string that `tokio-postgres` can read, and the options that were taken out of it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dsn {
     pub(crate) rest: String,
@@ -59,7 +59,7 @@ impl Dsn {
         kept.trim_end().to_owned()
     }
 
-    /// Takes an option in, and says what becomes of it in the string.
+    /// Takes an option in, and decides its fate in the string.
     fn judge(&mut self, name: &str, value: &str) -> Verdict {
         match (name, value) {
             ("sslrootcert", "system" | "") => Verdict::Goes,
@@ -73,14 +73,15 @@ impl Dsn {
     }
 }
 
-/// What becomes of an option of a connection string.
+/// The fate of an option in a connection string.
 enum Verdict {
     Stays,
     Becomes(&'static str),
     Goes,
 }
 
-/// The value that begins here, and what comes after it: in quotes, or up to white space.
+/// Returns the value that begins here, and the text after it. The value is in quotes, or ends at
+/// white space.
 fn value_of(text: &str) -> (String, &str) {
     let (quoted, text) = match text.strip_prefix('\'') {
         Some(rest) => (true, rest),
@@ -99,7 +100,7 @@ fn value_of(text: &str) -> (String, &str) {
     (value, "")
 }
 
-/// What `%41` and the like stand for.
+/// Decodes `%41` and the like.
 fn decoded(value: &str) -> String {
     let mut bytes = Vec::new();
     let mut left = value.as_bytes();

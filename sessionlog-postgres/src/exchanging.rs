@@ -1,4 +1,4 @@
-//! Handing conversations over in the shapes of others, and taking them in.
+//! Exporting conversations in the formats of other programs, and importing them.
 
 use sessionlog::backend::kit::{self, TagChange};
 use sessionlog::{Error, Export, ExportOptions, Format, Reply, Transcript};
@@ -10,11 +10,11 @@ use crate::row::Session;
 use crate::store::PostgresStore;
 use crate::write::{done, map};
 
-/// Handing over.
+/// Exporting.
 impl PostgresStore {
-    /// A session's conversation as text in another shape, and what of it could not go; that
-    /// of a session that does not exist has no messages. `options` is a [`Format`], or
-    /// [`ExportOptions`]. All of it is in memory at once.
+    /// Returns a session's conversation as text in another format, and a list of the content that
+    /// could not be exported. A session that does not exist has no messages. `options` is a
+    /// [`Format`], or [`ExportOptions`]. The whole export is in memory at once.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {
@@ -59,12 +59,12 @@ impl PostgresStore {
         })
     }
 
-    /// Appends what such a text has to a session, as
-    /// [`import_transcript`](Self::import_transcript) does; how many messages that is.
+    /// Appends the messages of such a text to a session, as
+    /// [`import_transcript`](Self::import_transcript) does, and returns their number.
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`](sessionlog::Error::InvalidMessage), which says where, if the
-    /// text is not of that shape; those of [`append_all`](Self::append_all).
+    /// [`Error::InvalidMessage`](sessionlog::Error::InvalidMessage), which names the place, if the
+    /// text is not in that format. Also those of [`append_all`](Self::append_all).
     pub fn import(&self, key: &str, format: Format, text: &str) -> Reply<usize> {
         let transcript = match Transcript::read(text, Some(format)) {
             Ok(transcript) => transcript,
@@ -74,12 +74,11 @@ impl PostgresStore {
         map(self.import_transcript(key, transcript), move |()| Ok(many))
     }
 
-    /// Appends the messages of a transcript to a session, in one batch, all or nothing. Its
-    /// summary, if it has one, becomes the session's, and so does its title, unless the session has
-    /// one. The session is no younger than the
-    /// transcript, and if it had no lines, was changed when that was; else at the later of both
+    /// Appends the messages of a transcript to a session, in one batch, all or nothing. A summary
+    /// of the transcript becomes the session's summary. A title becomes the session's title, unless
+    /// the session has one. The session's time of creation is no later than the transcript's. If
+    /// the session had no lines, its time of change is the transcript's, else the later of both
     /// times. Branches are not looked at: each is a transcript.
-    ///
     /// # Errors
     /// Those of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary).
     pub fn import_transcript(&self, key: &str, transcript: Transcript) -> Reply<()> {

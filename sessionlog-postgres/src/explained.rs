@@ -1,4 +1,4 @@
-//! Which index each statement is to use: what a test has the server explain.
+//! The indexes that each statement is to use. A test makes the server explain the statements.
 
 use sessionlog::backend::kit;
 use sessionlog::{SessionOrder, SessionQuery};
@@ -273,7 +273,7 @@ const KNOWN: &str = "bigint[], bigint[], bigint[], bigint[], bigint[], text[], b
 const FOUR: &str = "text, text, boolean, boolean";
 const LISTED: &str = "bytea, bytea, text, text, text, bigint, bytea, text, bigint, bigint, text";
 
-/// As it is prepared: `(types) AS statement`.
+/// Returns the statement in the form in which it is prepared: `(types) AS statement`.
 fn typed(statement: &str, types: &str) -> String {
     format!("({types}) AS {statement}")
 }

@@ -1,4 +1,4 @@
-//! What went wrong, by what is to be done about it.
+//! Failures, sorted by the reaction to them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use sessionlog::Error;
 use tokio_postgres::error::{DbError, SqlState};
 
-/// Why a transaction, or a part of one, did not come to its end.
+/// The reason that a transaction, or a part of one, did not come to its end.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
-    /// The connection is of no use any more: what was sent may be done or not.
+    /// The connection is of no use any more. The sent work may be done or not.
     Lost(Arc<str>),
     /// The server rolled it back, and asks to try it again.
     Again(Arc<str>),
-    /// Rolled back, and it would be again.
+    /// Rolled back, and a retry would be rolled back, too.
     Refused(Error),
 }
 
@@ -22,7 +22,7 @@ impl Fault {
         Self::Lost(reason.into())
     }
 
-    /// What a caller is told if it is not tried again.
+    /// Returns the error for the caller if the work is not tried again.
     pub(crate) fn into_error(self) -> Error {
         match self {
             Self::Lost(reason) | Self::Again(reason) => Error::Unavailable { reason },
@@ -56,7 +56,7 @@ const GONE: [SqlState; 8] = [
     SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
 ];
 
-/// CockroachDB says so of a commit whose outcome it does not know.
+/// CockroachDB reports this for a commit if it does not know the outcome.
 const UNKNOWN: SqlState = SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN;
 
 const AGAIN: [SqlState; 3] = [
@@ -84,8 +84,8 @@ impl From<tokio_postgres::Error> for Fault {
     }
 }
 
-/// Whether what the connection has prepared is no good any more: a column has another type, or
-/// the names are another connection's. A new connection prepares anew.
+/// True if the connection's prepared statements cannot be used any more. A column may have another
+/// type, or the names may belong to another connection. A new connection prepares anew.
 fn is_stale(error: &DbError) -> bool {
     const NAMES: [SqlState; 2] = [
         SqlState::INVALID_SQL_STATEMENT_NAME,

@@ -1,10 +1,9 @@
-//! Which server is the primary. No read and no write counts that another server answered.
+//! Keeps track of the primary. Reads and writes that another server answered do not count.
 //!
-//! A connection is checked when it is made, and bears what it was checked at. A server of an
-//! older timeline was replaced by a standby that was promoted. A server of another system (a
-//! restored dump, for instance) replaces the one before: it came later to the same address.
-//! Once a newer server is known, every connection to an older one is given up, and what it is
-//! waiting for is broken off.
+//! A connection is checked when it is made, and bears the pass that it got. A server of an older
+//! timeline was replaced by a standby that was promoted. A server of another system, for instance a
+//! restored dump, replaces the one before: it came later to the same address. Once a newer server
+//! is known, every connection to an older one is given up, and its pending work is cancelled.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -13,18 +12,17 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use tokio::sync::watch;
 
-/// A server, as it was when a connection to it was made.
+/// A server, in the state at the time when a connection to it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// Which database cluster it is: the number that `initdb` gave it. 0 if the role may not
-    /// ask.
+    /// The database cluster: the number that `initdb` gave it. 0 if the role may not ask.
     pub(crate) system: i64,
     pub(crate) timeline: u64,
-    /// Whether its commits wait for replicas.
+    /// True if its commits wait for replicas.
     pub(crate) is_synchronous: bool,
 }
 
-/// What a connection was admitted as. It holds until a newer server is known.
+/// The admission of a connection. It holds until a newer server is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     Epoch(u64),
@@ -32,11 +30,11 @@ pub(crate) enum Pass {
     Always,
 }
 
-/// What all connections of a store know of the servers.
+/// The knowledge about the servers that all connections of a store share.
 #[derive(Debug)]
 pub(crate) struct Fence {
     met: Mutex<Met>,
-    /// How many servers replaced another.
+    /// The number of servers that replaced another.
     epoch: watch::Sender<u64>,
 }
 
@@ -44,26 +42,27 @@ pub(crate) struct Fence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failover {
-    /// When the store learned of it.
+    /// The time when the store learned of it.
     pub at: OffsetDateTime,
     /// The timelines of the server before and the one after.
     pub timelines: (u64, u64),
-    /// Whether the server after may lack messages that were acknowledged: the commits of the one
-    /// before did not wait for a standby, or it is not a standby of it at all.
+    /// True if the server after may lack messages that were acknowledged. This is so if the commits
+    /// of the server before did not wait for a standby, or if the server after is not a standby of
+    /// it at all.
     pub may_have_lost: bool,
 }
 
-/// How many failovers are remembered.
+/// Number of failovers that are remembered.
 const REMEMBERED: usize = 16;
 
-/// How long a primary whose commits did not wait for replicas is not trusted to wait. Its processes
-/// learn of a setting one after the other.
+/// The time for which a primary is not trusted to wait after its commits did not wait for replicas.
+/// Its processes learn of a setting one after the other.
 const DISTRUST: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
 struct Met {
     primary: Option<Server>,
-    /// When the primary was last seen not to wait for replicas.
+    /// The last time when the primary did not wait for replicas.
     alone_at: Option<Instant>,
     failovers: VecDeque<Failover>,
     /// The systems that another one replaced.
@@ -81,7 +80,7 @@ impl Fence {
     /// Admits a server, which replaces the primary if it is newer.
     ///
     /// # Errors
-    /// Why not, if it was replaced.
+    /// The reason, if the server was replaced.
     pub(crate) fn admit(&self, server: Server) -> Result<Pass, String> {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         let is_newer = match met.primary {
@@ -134,15 +133,15 @@ impl Fence {
             met.failovers.push_front(failover);
             self.epoch.send_modify(|epoch| *epoch += 1);
         }
-        // Under the lock: a pass is never of a later epoch than its server.
+        // This is read under the lock, so that a pass is never of a later epoch than its server.
         Ok(Pass::Epoch(*self.epoch.borrow()))
     }
 
-    /// Notes that the server of a pass has commits wait for replicas, or not. That they do counts
-    /// after a commit only, which has all before it on a replica.
+    /// Notes if the server of a pass makes commits wait for replicas. A report that they wait
+    /// counts only after a commit: all earlier commits are on a replica then.
     pub(crate) fn note(&self, pass: Pass, is_synchronous: bool, is_committed: bool) {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock, as a pass is given.
+        // This is read under the lock, in which passes are given.
         if pass == Pass::Always || !self.is_current(pass) {
             return;
         }
@@ -158,13 +157,13 @@ impl Fence {
         }
     }
 
-    /// The last failovers, the newest first.
+    /// Returns the last failovers, the newest first.
     pub(crate) fn failovers(&self) -> Vec<Failover> {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.failovers.iter().copied().collect()
     }
 
-    /// Whether no newer server is known than the one that got this pass.
+    /// True if no newer server is known than the one that got this pass.
     pub(crate) fn is_current(&self, pass: Pass) -> bool {
         pass == Pass::Always || pass == Pass::Epoch(*self.epoch.borrow())
     }
@@ -222,13 +221,13 @@ mod tests {
         assert!(may_have_lost(&|fence, _| {
             fence.admit(server(7, 1)).unwrap();
         }));
-        // What one process of the server saw last is not what all of them do.
+        // The last state that one process of the server saw is not the state of all of them.
         assert!(may_have_lost(&|fence, pass| {
             fence.note(pass, false, false);
             fence.admit(waiting(1)).unwrap();
             fence.note(pass, true, true);
         }));
-        // Long ago; since then a commit waited.
+        // That was long ago, and since then a commit waited.
         assert!(!may_have_lost(&|fence, pass| {
             fence.note(pass, false, true);
             let long_ago = Instant::now().checked_sub(DISTRUST * 2);

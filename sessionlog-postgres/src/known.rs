@@ -1,11 +1,11 @@
-//! What this process knows of the sessions that it changed last, so that their next lines need
-//! no question first.
+//! The state of the sessions that this process changed last. With it, new lines for them need no
+//! question first.
 //!
-//! It may be out of date: a transaction that builds on it is committed only if the database
-//! still has the same (`append_known` in [`Sql`](crate::sql::Sql)), and is tried once more
-//! otherwise, with what the database has. A session that another process writes, too, costs
-//! such tries. So what was left of a session is believed only after it was found again, and
-//! each time that it was not, twice as often.
+//! The state may be out of date. A transaction that builds on it is committed only if the database
+//! still has the same state (`append_known` in [`Sql`](crate::sql::Sql)). Otherwise it is tried
+//! once more, with the state from the database. A session that another process writes, too, costs
+//! such tries. So the state of a session is believed only after the session was found unchanged,
+//! and after each time that it was found changed, twice as often.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,14 +16,14 @@ use sessionlog::backend::kit;
 use crate::command::{Order, Update, Verb};
 use crate::row::Session;
 
-/// How many sessions a generation has. Those that no transaction asks for while the next one
-/// fills up are forgotten.
+/// Number of sessions in a generation. Sessions that no transaction asks for while the next
+/// generation fills up are forgotten.
 const GENERATION: usize = 1 << 14;
 
-/// The longest scope and names of a session that is kept, bytes.
+/// The longest scope and names of a session that is kept, in bytes.
 const IDENTITY_BYTES: usize = 4 << 10;
 
-/// Longer runs of finding a session unchanged are not asked for.
+/// Longer runs of finding a session unchanged are not demanded.
 const MOST: u16 = 1 << 10;
 
 /// The sessions that a store changed last.
@@ -32,7 +32,7 @@ pub(crate) struct Known {
     state: Mutex<Generations>,
 }
 
-/// By key. What is looked up in the older generation moves to the younger one.
+/// Entries by key. An entry that is looked up in the older generation moves to the younger one.
 #[derive(Debug, Default)]
 struct Generations {
     young: HashMap<String, Entry>,
@@ -43,17 +43,18 @@ struct Generations {
 struct Entry {
     /// The version that this process left.
     version: i64,
-    /// As it left it, while no transaction has it.
+    /// The state that it left, while no transaction has it.
     session: Option<Session>,
-    /// How often in a row it was found as it was left, and from when on it is believed.
+    /// The number of times in a row that it was found unchanged, and the number from which on it is
+    /// believed.
     found: u16,
     needed: u16,
 }
 
 impl Known {
-    /// Takes the sessions of orders out, if all of them are known and believed and nothing but
-    /// lines is added to them; else none. One that had to be locked first would be locked out
-    /// of order, and two transactions could wait for each other.
+    /// Takes the sessions of orders out, if all of them are known and believed, and the orders only
+    /// add lines. Otherwise returns none. If a session had to be locked first, it would be locked
+    /// out of order, and two transactions could wait for each other.
     pub(crate) fn take(&self, orders: &[&Order]) -> Vec<Session> {
         if !orders.iter().all(|order| needs_no_look(order)) {
             return Vec::new();
@@ -70,7 +71,7 @@ impl Known {
         sessions.collect()
     }
 
-    /// Compares sessions, as the database has them, with how they were left.
+    /// Compares sessions from the database with the states that were left.
     pub(crate) fn compare(&self, sessions: &[Session]) {
         let mut state = self.lock();
         for session in sessions {
@@ -86,7 +87,7 @@ impl Known {
         }
     }
 
-    /// Keeps sessions as they were committed.
+    /// Keeps sessions in the state that was committed.
     pub(crate) fn keep(&self, sessions: impl Iterator<Item = Session>) {
         let mut state = self.lock();
         for mut session in sessions {
@@ -95,14 +96,14 @@ impl Known {
             if names + session.scope.as_ref().map_or(0, String::len) > IDENTITY_BYTES {
                 continue;
             }
-            // Nothing that is done without a look needs it.
+            // Work that is done without a look does not need these.
             (session.summary, session.tags) = (String::new(), SessionTags::default());
             state.keep(session);
         }
     }
 
-    /// Forgets all: another server may answer from now on, which does not have what this
-    /// one had.
+    /// Forgets all sessions. From now on another server may answer, which lacks the data of this
+    /// one.
     pub(crate) fn forget(&self) {
         *self.lock() = Generations::default();
     }
@@ -148,8 +149,8 @@ impl Generations {
     }
 }
 
-/// Whether all that an order needs of its session is what its last change left, and whether it
-/// changes it in any case: an answer that no commit confirms would be a guess.
+/// True if an order only needs the state that the last change of its session left, and changes the
+/// session in any case. An answer that no commit confirms would be a guess.
 fn needs_no_look(order: &Order) -> bool {
     let Verb::Update(update) = &order.verb else {
         return false;
@@ -171,7 +172,7 @@ fn needs_no_look(order: &Order) -> bool {
     (!lines.is_empty() || once.is_some()) && order.key.trim() == order.key
 }
 
-/// Whether the session of the order's key is meant by it whatever aliases there are.
+/// True if the order's key means its own session whatever aliases exist.
 pub(crate) fn is_its_own(order: &Order) -> bool {
     order.exact || kit::is_own_first(&order.key)
 }

@@ -1,4 +1,4 @@
-//! Group commit: what callers queued while the last transaction ran goes as one.
+//! Group commit: the commands that callers queued during the last transaction go as one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,20 +20,20 @@ pub(crate) struct Lane {
     shared: Arc<Shared>,
     place: Place,
     connection: Option<Connection>,
-    /// Its row, and what it wrote there last. A number that is there was committed.
+    /// Its row, and the number that it wrote there last. A number in the row was committed.
     id: i64,
     token: i64,
-    /// How often it asked for a transaction whose answer was lost, as its row has it. One that
-    /// comes later than that question is refused by this number.
+    /// The number of times that it asked for a transaction after the answer was lost, as its row
+    /// has it. This number refuses a transaction that comes later than the question.
     settled: i64,
 }
 
-/// What became of a transaction.
+/// The fate of a transaction.
 enum Tally {
     Committed(Vec<Result<Outcome>>),
     /// Nothing of it is there.
     RolledBack(Fault),
-    /// It may be there: then this came of it.
+    /// It may be in the database. Then these are its outcomes.
     Unknown(Vec<Result<Outcome>>, Arc<str>),
 }
 
@@ -56,8 +56,7 @@ impl Lane {
             let taken = tokio::select! {
                 biased;
                 taken = self.place.take() => taken,
-                // Somebody of this store needs a connection that the role may not have besides
-                // those that there are.
+                // Another part of this store needs a connection, and the role has none left.
                 Ok(()) = refused.changed(), if self.connection.is_some() => {
                     self.leave().await;
                     self.disconnect();
@@ -71,14 +70,14 @@ impl Lane {
         self.leave().await;
     }
 
-    /// Carries out commands in one transaction, and answers. If the database refuses it, each
-    /// is tried alone: the one that it is about fails, and no other.
+    /// Carries out commands in one transaction, and answers. If the database refuses the
+    /// transaction, each command is tried alone. Then only the command that is refused fails.
     async fn commit(&mut self, batch: Vec<Command>) {
         let orders: Vec<&Order> = batch.iter().map(|command| &command.order).collect();
         match self.try_to_commit(&orders).await {
             Ok(outcomes) => {
                 for (command, outcome) in batch.into_iter().zip(outcomes) {
-                    // Who does not wait any more is not told.
+                    // A caller that does not wait any more is not told.
                     let _ = command.answer.send(outcome);
                 }
             }
@@ -106,7 +105,7 @@ impl Lane {
     ) -> std::result::Result<Vec<Result<Outcome>>, Failure> {
         let deadline = Instant::now() + self.shared.options.retry;
         let mut pause = Pause::default();
-        // Only once is it tried with what this process knows, which may be out of date.
+        // The state that this process knows may be out of date, so it is used for one try only.
         let mut presumed = self.presume(orders);
         loop {
             self.token += 1;
@@ -200,8 +199,8 @@ impl Lane {
         Tally::RolledBack(fault)
     }
 
-    /// A connection to a server that was not replaced, and the lane's row, without which nothing
-    /// is committed.
+    /// Makes a connection to a server that was not replaced, and the lane's row, without which
+    /// nothing is committed.
     async fn connect(&mut self) -> Tried<()> {
         if self
             .connection
@@ -214,14 +213,14 @@ impl Lane {
         let before = *self.shared.connector.refused.borrow();
         let connection = self.shared.writers.connect().await;
         if connection.is_err() && *self.shared.connector.refused.borrow() > before {
-            // Those that wait for the next read would do.
+            // The idle connections of the pool are given up, so that the next try may get one.
             self.shared.pool.retain(|_, _| false);
         }
         let connection = connection?;
         let sql = "INSERT INTO {schema}.lanes (lane_id, token, settled, seen_at)
              VALUES ($1, 0, $2, now()) ON CONFLICT DO NOTHING";
         let sql = self.shared.sql.fill(sql);
-        // If somebody removed the row: what was sent before still comes too late.
+        // The row may have been removed. Even then earlier transactions come too late.
         let settled = self.settled + 1;
         let params: [Param<'_>; 2] = [(&self.id, Type::INT8), (&settled, Type::INT8)];
         let registered = connection.execute(&sql, &params);
@@ -231,10 +230,10 @@ impl Lane {
         Ok(())
     }
 
-    /// The sessions of orders, if all that is needed of them is known; else none.
+    /// Returns the sessions of orders, if all that is needed of them is known; else none.
     fn presume(&self, orders: &[&Order]) -> Vec<Session> {
-        // Behind a pooler the server would plan the statement each time, and lock the rows in
-        // whatever order comes of that. Followers are told of sessions that were looked at.
+        // Behind a pooler the server would plan the statement each time, and lock the rows in any
+        // order. Followers are told of sessions that were looked at.
         let shared = &self.shared;
         let is_direct = |one: &Connection| {
             one.plans_once() && !one.client.is_closed() && shared.is_current(one)
@@ -246,15 +245,15 @@ impl Lane {
         shared.known.take(orders)
     }
 
-    /// Gives the connection up. The next one may be to a server that does not have what this
-    /// one had.
+    /// Gives the connection up. The next one may lead to a server that lacks the data of this one.
     fn disconnect(&mut self) {
         self.connection = None;
         self.shared.known.forget();
     }
 
-    /// Whether the last transaction is there. Asking waits for that transaction's lock, and so
-    /// for its end, and is itself committed: the replicas have it then, and what was before.
+    /// True if the last transaction is in the database. The question waits for that transaction's
+    /// lock, and so for its end. The question itself is committed: then the replicas have it and
+    /// everything before it.
     async fn settle(
         &mut self,
         deadline: Instant,
@@ -276,7 +275,7 @@ impl Lane {
         }
     }
 
-    /// What the lane's row says; nothing if there is none.
+    /// Reads the token in the lane's row. Returns nothing if there is no row.
     async fn ask_for_token(&mut self) -> Tried<Option<i64>> {
         self.connect().await?;
         let Some(connection) = &self.connection else {
@@ -297,8 +296,7 @@ impl Lane {
         Ok(row.map(|row| row.get(0)))
     }
 
-    /// Takes the lane's row away. One that is left is removed by who opens the store weeks
-    /// later.
+    /// Removes the lane's row. A row that is left is removed when the store is opened weeks later.
     async fn leave(&mut self) {
         let Some(connection) = &self.connection else {
             return;
@@ -313,10 +311,10 @@ impl Lane {
     }
 }
 
-/// Why a command was not carried out.
+/// The reason that a command was not carried out.
 enum Failure {
     Refused(Error),
-    /// It was tried for as long as it may be. It took no effect.
+    /// It was tried for as long as is permitted. It took no effect.
     Late(Arc<str>),
     Unknown(Arc<str>),
 }

@@ -1,4 +1,4 @@
-//! Letting sessions go: by age, count and size, and by whose they are.
+//! Deleting sessions: by age, count and size, and by person or chat.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct PostgresRetention {
 }
 
 impl PostgresStore {
-    /// Which sessions a policy lets go, and to let them go. Nothing runs by itself.
+    /// Applies a policy, which decides about the sessions to delete. Nothing runs by itself.
     pub fn retention(&self, policy: RetentionPolicy) -> PostgresRetention {
         PostgresRetention {
             store: self.exact_keys(),
@@ -36,7 +36,7 @@ impl PostgresStore {
 }
 
 impl PostgresRetention {
-    /// Which sessions would go now.
+    /// Returns the sessions that would be deleted now.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -45,8 +45,8 @@ impl PostgresRetention {
         self.store.work(async move { this.planned().await })
     }
 
-    /// Plans anew, and deletes the sessions that go, unless they were changed since the plan.
-    /// Done in part after an error; applied again, it does the rest.
+    /// Makes a new plan, and deletes its sessions, unless they were changed since the plan. After
+    /// an error, part of the work is done. A second call does the rest.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -76,7 +76,7 @@ impl PostgresRetention {
         ))
     }
 
-    /// Whether the session was as the plan has it, and is gone.
+    /// Deletes the session, and returns true if it was in the state of the plan and is gone.
     async fn delete(&self, expired: &Expired) -> Result<bool> {
         let session = &expired.session;
         let Some(row) = self.store.row(&session.key).await? else {
@@ -100,20 +100,20 @@ impl PostgresRetention {
     }
 }
 
-/// How many sessions are judged at a time.
+/// Number of sessions that are judged at a time.
 const AT_A_TIME: i64 = 1000;
 
 /// Erasing.
 impl PostgresStore {
-    /// Erases a session, a person's or a chat's, with what their aliases lead to, as
-    /// [`StoreHandle::erase`](sessionlog::StoreHandle::erase): the rows of the sessions, and
-    /// of their lines, backups, aliases and message ids. What a database keeps of deleted rows is out
-    /// of its reach, and [`EraseReceipt::doubtful`] says so: pages until `VACUUM FULL`, the
-    /// write-ahead log, replicas' and other backups.
+    /// Erases a session, or the sessions of a person or a chat, with those that their aliases lead
+    /// to. It works as [`StoreHandle::erase`](sessionlog::StoreHandle::erase), and removes the rows
+    /// of the sessions, and of their lines, backups, aliases and message ids. Deleted rows that the
+    /// database still has are out of its reach: pages until `VACUUM FULL`, the write-ahead log, and
+    /// replicas' and other backups. [`EraseReceipt::doubtful`] names these.
     ///
     /// # Errors
-    /// [`Error::InvalidKey`] if an id is blank, and those all verbs share. Done in part after
-    /// an error; asked for again, it does the rest.
+    /// [`Error::InvalidKey`] if an id is blank, and those all verbs share. After an error, part of
+    /// the work is done. A second call does the rest.
     pub fn erase(&self, what: Erase) -> Reply<EraseReceipt> {
         let this = self.exact_keys();
         self.work(async move {
@@ -137,7 +137,7 @@ impl PostgresStore {
             Erase::Key(key) => {
                 kit::check_key(key)?;
                 let mut keys = BTreeSet::from([key.clone()]);
-                // Which of an agent's sessions its main alias leads to is chance.
+                // It is chance to which of an agent's sessions its main alias leads.
                 if kit::inherits_from(key, &[], [None, None]) {
                     keys.extend(self.resolve_session_key(key).await?);
                 }
@@ -176,7 +176,7 @@ impl PostgresStore {
         }
     }
 
-    /// Adds the sessions that the aliases of those that are meant name.
+    /// Adds the sessions that the aliases of the given sessions name.
     async fn with_aliases(
         &self,
         what: &Erase,
@@ -211,7 +211,7 @@ impl PostgresStore {
         Ok(keys)
     }
 
-    /// The keys of the sessions that have this alias.
+    /// Returns the keys of the sessions that have this alias.
     async fn claimants(&self, alias: &str) -> Result<Vec<String>> {
         let alias = alias.to_owned();
         self.inner
@@ -221,7 +221,7 @@ impl PostgresStore {
     }
 }
 
-/// Sessions that may be with somebody, in the order of their keys.
+/// Sessions that may be with a person or chat, in the order of their keys.
 pub(crate) const WITH_WHOM: &str = "s.key > $1 AND (s.whom @> ARRAY[$3] OR s.whom IS NULL)
      ORDER BY s.key LIMIT $2";
 

@@ -16,14 +16,14 @@
 //! # }
 //! ```
 //!
-//! Writes go through a few lanes, as few as will do. What callers queued while the last
-//! transaction ran goes as the next, in two round trips: one locks the sessions, in one order,
-//! and the other writes and commits. Lines of sessions that this process changed last go in
-//! one, which holds only if the database still has what was left. If a connection is lost
-//! during a commit, the lane looks for it: each transaction leaves a number in the lane's row,
-//! which it locked before all else.
+//! Writes go through a few lanes, as few as are needed. The commands that callers queue while a
+//! transaction runs go as the next transaction, in two round trips. The first locks the sessions,
+//! in one order, and the second writes and commits. New lines of sessions that this process changed
+//! last go in one round trip. That transaction holds only if the database still has the state that
+//! was left. If a connection is lost during a commit, the lane looks for the commit: each
+//! transaction leaves a number in the lane's row, which it locked before all else.
 //!
-//! The `README` has the tables, what other databases need, and how to run it.
+//! The `README` describes the tables, the needs of other databases, and operation.
 
 mod backend;
 mod backups;
@@ -68,15 +68,15 @@ pub use schema::{SCHEMA_VERSION, migrations_sql};
 pub use status::PostgresStatus;
 pub use store::PostgresStore;
 
-/// The statements that read, each with values for its parameters, as SQL, and the indexes that
-/// it is to use. For tests.
+/// Returns the statements that read, each with values for its parameters, as SQL, and the indexes
+/// that it is to use. For tests.
 #[doc(hidden)]
 #[must_use]
 pub fn statements(schema: &str) -> Vec<(String, String, Vec<&'static str>)> {
     explained::statements(schema)
 }
 
-/// Whether a statement, as [`statements`] has it, is prepared on connections that read. For
+/// True if a statement, as [`statements`] returns it, is prepared on connections that read. For
 /// tests.
 #[doc(hidden)]
 #[must_use]

@@ -19,7 +19,7 @@ const AT_A_TIME: usize = 1000;
 
 /// Finding sessions.
 impl PostgresStore {
-    /// The keys of all sessions, in the order of the names that their files would have.
+    /// Returns the keys of all sessions, in the order of the names that their files would have.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -33,9 +33,9 @@ impl PostgresStore {
         })
     }
 
-    /// The sessions that `query` looks for, each with its counts, times, summary, first and
-    /// last text and size; in [`SessionOrder::Name`] by the names that their files would have.
-    /// Each page is of one moment.
+    /// Returns the sessions that `query` looks for, each with its counts, times, summary, first and
+    /// last text and size. In [`SessionOrder::Name`] they are sorted by the names that their files
+    /// would have. Each page is of one moment.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -53,7 +53,7 @@ fn keys<'c>(connection: &'c Connection, sql: &str) -> crate::context::Asked<'c, 
     })
 }
 
-/// A page of whatever length: of many rows, it reads some at a time.
+/// Returns a page of any length. For many rows it reads some at a time.
 pub(crate) async fn page(shared: &Arc<Shared>, query: SessionQuery) -> Result<SessionPage> {
     // A database has no trash.
     if has_nul(&query) || query.get_deleted() {
@@ -83,7 +83,7 @@ fn read_page(
 ) -> crate::context::Asked<'_, SessionPage> {
     Box::pin(async move {
         let wanted = query.get_limit();
-        // What a row says of whom a session is with is a choice: of many few may fit.
+        // The people in a row are only a preselection: few of many rows may fit.
         let is_told_by_rows = query.get_person().is_none() && query.get_chat().is_none();
         let looked_at = if is_told_by_rows { wanted } else { AT_A_TIME };
         let bounds = Bounds::of(&query.clone().limit(looked_at));
@@ -114,7 +114,7 @@ fn read_page(
     })
 }
 
-/// The name of a file holds no NUL, so this stands between it and the key.
+/// Makes a cursor. The name of a file holds no NUL, so a NUL separates it from the key.
 fn cursor(session: &Session, order: SessionOrder) -> Cursor {
     let updated = match order {
         SessionOrder::Name => 0,
@@ -126,13 +126,13 @@ fn cursor(session: &Session, order: SessionOrder) -> Cursor {
     )
 }
 
-/// The statement that reads a page.
+/// Returns the statement that reads a page.
 pub(crate) fn statement(query: &SessionQuery) -> String {
     Bounds::of(query).sql(query.get_order(), ENDS)
 }
 
-/// The ids of the sessions that a query looks for, in its order, and where those after them begin. If
-/// `only` are given, it looks among those.
+/// Returns the ids of the sessions that a query looks for, in its order, and the place where the
+/// ids after them begin. If `only` is given, it looks among those.
 pub(crate) async fn ids(
     shared: &Arc<Shared>,
     query: &SessionQuery,
@@ -175,7 +175,8 @@ async fn read_ids(
     Ok((ids.collect(), next))
 }
 
-/// Whether a filter has what no text in a database has: it would refuse the question.
+/// True if a filter has a NUL, which no text in a database has: the database would refuse the
+/// question.
 fn has_nul(query: &SessionQuery) -> bool {
     let texts = [
         Some(query.get_prefix()),
@@ -185,22 +186,22 @@ fn has_nul(query: &SessionQuery) -> bool {
     texts.into_iter().flatten().any(|text| text.contains('\0'))
 }
 
-/// The first and the last message of a session, besides its columns.
+/// The first and the last message of a session, in addition to its columns.
 const ENDS: &str = ",
                 (SELECT l.line FROM {schema}.lines l WHERE l.session_id = s.session_id
                     AND l.line_at >= s.start_at AND l.kind = 0 ORDER BY l.line_at LIMIT 1),
                 (SELECT l.line FROM {schema}.lines l WHERE l.session_id = s.session_id
                     AND l.line_at >= s.start_at AND l.kind = 0 ORDER BY l.line_at DESC LIMIT 1)";
 
-/// Of sessions with labels or a pin.
+/// Restricts the sessions to those with labels or a pin.
 const TAGGED: &str = "
                 AND s.session_id IN (SELECT g.session_id FROM {schema}.session_tags g
                     WHERE {HOW})";
 
-/// What a query comes to, in a database.
+/// The bounds of a query, in the form for a database.
 struct Bounds {
     prefix: String,
-    /// File names of keys with the prefix begin so, and come before the next.
+    /// File names of keys with the prefix begin with `name`, and come before `name_end`.
     name: Vec<u8>,
     name_end: Option<Vec<u8>>,
     agent: Option<String>,
@@ -299,7 +300,7 @@ impl Bounds {
     }
 }
 
-/// The first text that comes after all that begin so; none if they are the last.
+/// Returns the first text that comes after all texts with this prefix; none if they are the last.
 fn next(prefix: &[u8]) -> Option<Vec<u8>> {
     let kept = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut next = prefix[..=kept].to_vec();
@@ -312,12 +313,12 @@ fn nanos(time: OffsetDateTime) -> i64 {
     i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// All sessions that a query looks for, page after page.
+/// Returns all sessions that a query looks for, page after page.
 pub(crate) async fn all(shared: &Arc<Shared>, query: SessionQuery) -> Result<Vec<SessionInfo>> {
     Ok(page(shared, query.limit(usize::MAX)).await?.sessions)
 }
 
-/// The rows of the sessions that a statement finds.
+/// Returns the rows of the sessions that a statement finds.
 pub(crate) async fn rows(
     connection: &Connection,
     shared: &Shared,

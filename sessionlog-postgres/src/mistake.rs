@@ -1,6 +1,6 @@
-//! Why no connection came to be: a mistake of those who set it up, which time does not mend and
-//! which is told with what to do about it; or what a server refuses now, and it or another may
-//! take a moment later.
+//! The reasons that no connection was made. One kind is a mistake in the setup. Time does not mend
+//! it, so its error gives advice. The other kind is a refusal that is temporary: the same server or
+//! another may accept a moment later.
 
 use std::error::Error as _;
 use std::io;
@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::fault::Fault;
 
-/// TLS that knows which host it was asked for last: errors do not say it.
+/// TLS that knows the host that it was asked for last: errors do not name the host.
 #[derive(Clone)]
 pub(crate) struct NamedTls {
     tls: MakeRustlsConnect,
@@ -30,7 +30,7 @@ impl NamedTls {
         }
     }
 
-    /// The same TLS, asked for no host yet.
+    /// Returns the same TLS, asked for no host yet.
     pub(crate) fn fresh(&self) -> Self {
         Self::new(self.tls.clone())
     }
@@ -52,8 +52,8 @@ impl MakeTlsConnect<Socket> for NamedTls {
     }
 }
 
-/// What an error of a connection that was tried comes to. `hosts`: all that were tried.
-/// `opens`: whether nothing was reached yet, so that a host without an address is a mistake.
+/// Turns an error of a connection attempt into a fault. `hosts`: all that were tried. `opens`: true
+/// if nothing was reached yet, so that a host without an address is a mistake.
 pub(crate) fn judged(
     error: tokio_postgres::Error,
     tls: &NamedTls,
@@ -82,7 +82,7 @@ pub(crate) fn judged(
     Fault::lost(format!("{hosts}: {}", Fault::from(error).reason()))
 }
 
-/// What to do about an error that is there until somebody does something.
+/// Returns the advice for an error that lasts until an operator does something.
 fn advice(code: &SqlState) -> Option<&'static str> {
     Some(match *code {
         SqlState::INVALID_PASSWORD => {
@@ -125,12 +125,12 @@ fn of_tls(error: &tokio_postgres::Error, host: &str) -> Fault {
         None if cause.to_string().contains("does not support TLS") => mistake(&format!(
             "{told}: switch it on there (ssl = on), or do without (sslmode=disable)"
         )),
-        // The connection was cut: a server that starts or stops.
+        // The connection was cut, for instance by a server that starts or stops.
         None => Fault::lost(told),
     }
 }
 
-/// Whether nobody knows a host, which is not the same as nobody answering for now.
+/// True if a host is unknown, which is different from a host that does not answer for now.
 fn has_no_address(error: &io::Error) -> bool {
     let text = error.to_string();
     let unknown = [
@@ -141,7 +141,7 @@ fn has_no_address(error: &io::Error) -> bool {
     text.contains("lookup") && unknown.iter().any(|what| text.contains(what))
 }
 
-/// A mistake of those who set it up: nothing is tried again.
+/// Makes the fault for a mistake in the setup: nothing is tried again.
 pub(crate) fn mistake(reason: &str) -> Fault {
     Fault::Refused(Error::Io {
         operation: "connect to",

@@ -1,17 +1,18 @@
-//! How a store is opened.
+//! The options of a store.
 
 use std::fmt;
 use std::time::Duration;
 
 use sessionlog::{BackupLimits, Durability};
 
-/// How to reach a database, and how much a store takes on at a time.
+/// The way to reach a database, and the limits of a store.
 ///
-/// A connection string is a URL or a list of `name=value`, as `tokio-postgres` reads it:
-/// several hosts, `target_session_attrs`, `sslmode`, `sslrootcert`, `connect_timeout`,
-/// keepalives. With TLS (`sslmode=require`, `verify-ca` or `verify-full`, which mean the same)
-/// the certificate must be signed by somebody who is trusted, and be for this host. Unless it says otherwise, only a server that takes writes
-/// will do, and a host that does not answer within five seconds is passed over.
+/// A connection string is a URL or a list of `name=value`, as `tokio-postgres` reads it: several
+/// hosts, `target_session_attrs`, `sslmode`, `sslrootcert`, `connect_timeout`, keepalives. TLS is
+/// `sslmode=require`, `verify-ca` or `verify-full`, which mean the same. With TLS the certificate
+/// must be signed by a trusted signer, and be for this host. Unless the string says otherwise, only
+/// a server that takes writes is accepted, and a host that does not answer within five seconds is
+/// skipped.
 #[derive(Clone)]
 pub struct PostgresOptions {
     pub(crate) dsn: String,
@@ -39,8 +40,8 @@ pub struct PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// A store in the database that a connection string names. A password that is not in it is
-    /// taken from the environment, as by `psql`: `PGPASSWORD`.
+    /// Names a store in the database of a connection string. A password that is not in the string
+    /// is taken from the environment variable `PGPASSWORD`, as `psql` does.
     #[must_use]
     pub fn new(dsn: impl Into<String>) -> Self {
         Self {
@@ -69,23 +70,24 @@ impl PostgresOptions {
         }
     }
 
-    /// Where to listen for changes, if the other string leads to a pooler: in transaction
-    /// mode a pooler passes no notifications on. Default: the same.
+    /// Sets the connection string for listening to changes. You need it if the other string leads
+    /// to a pooler: in transaction mode a pooler passes no notifications on. Default: the same
+    /// string.
     #[must_use]
     pub fn listen_dsn(mut self, dsn: impl Into<String>) -> Self {
         self.listen_dsn = Some(dsn.into());
         self
     }
 
-    /// The schema with the store's tables: a name of `a`–`z`, digits and `_`, of at most 48
-    /// characters. Several stores in one database have one each. Default: `sessionlog`.
+    /// Sets the schema of the store's tables. Its name consists of `a`–`z`, digits and `_`, and has
+    /// at most 48 characters. Several stores in one database have one each. Default: `sessionlog`.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
     }
 
-    /// Certificates, as PEM, of those who vouch for the server. Default: those in the file that
+    /// Sets the certificates, as PEM, that vouch for the server. Default: those in the file that
     /// `sslrootcert` names, or else those that the system trusts.
     #[must_use]
     pub fn root_certificates(mut self, pem: impl Into<Vec<u8>>) -> Self {
@@ -93,37 +95,39 @@ impl PostgresOptions {
         self
     }
 
-    /// What a reply to an append means. [`Durability::Durable`]: what the operator's
-    /// `synchronous_commit` promises, which the store tells at open
-    /// ([`Promise`](crate::Promise)). [`Durability::Buffered`]: the database has it, and may
-    /// lose it if it crashes, as with `synchronous_commit = off`. Default: durable.
+    /// Sets the meaning of a reply to an append. [`Durability::Durable`]: the promise of the
+    /// operator's `synchronous_commit`, which the store reads at open
+    /// ([`Promise`](crate::Promise)). [`Durability::Buffered`]: the database has the append, and
+    /// may lose it in a crash, as with `synchronous_commit = off`. Default: durable.
     #[must_use]
     pub fn durability(mut self, level: Durability) -> Self {
         self.durability = level;
         self
     }
 
-    /// How many connections reads may take, 1 to 1,024. Default: 8. Writes have one for
-    /// each [lane](Self::lanes), and whoever follows changes has another.
+    /// Sets the most connections that reads may take, 1 to 1,024. Default: 8. Writes have one for
+    /// each [lane](Self::lanes), and following changes needs another.
     #[must_use]
     pub fn connections(mut self, most: usize) -> Self {
         self.connections = most.clamp(1, 1024);
         self
     }
 
-    /// In how many transactions at a time it writes at most, 1 to 64; a session's commands
-    /// are in one at a time. While that many commands are under way, others wait until they
-    /// can go together, for 20 ms at most if a lane is free: a transaction costs about as
-    /// much as ten commands. So more lanes make a store of few callers quicker, and one of
-    /// many no slower; each has a connection once it was used. Default: 4.
+    /// Sets the most transactions in which the store writes at the same time, 1 to 64. A session's
+    /// commands are in one at a time. While as many commands are under way as there are lanes,
+    /// others wait until they can go together. If a lane is free, they wait for 20 ms at most. A
+    /// transaction costs about as much as ten commands. So more lanes make a store of few callers
+    /// quicker, and a store of many callers no slower. Each lane has a connection once it was used.
+    /// Default: 4.
     #[must_use]
     pub fn lanes(mut self, lanes: usize) -> Self {
         self.lanes = lanes.clamp(1, 64);
         self
     }
 
-    /// How many commands may wait, 1 to 65,536, and how many bytes of them with those under
-    /// way, 1 MiB at least. Who comes then waits. Default: 4,096, and 64 MiB.
+    /// Sets the most commands that may wait, 1 to 65,536, and the most bytes of commands that wait
+    /// or are under way, 1 MiB at least. Callers that come after that wait. Default: 4,096, and 64
+    /// MiB.
     #[must_use]
     pub fn queue(mut self, commands: usize, bytes: usize) -> Self {
         self.queued_commands = commands.clamp(1, 65_536);
@@ -131,15 +135,15 @@ impl PostgresOptions {
         self
     }
 
-    /// How many commands go in one transaction at most, 1 to 16,384. Default: 1,024. With 1
-    /// there is no group commit.
+    /// Sets the most commands that go in one transaction, 1 to 16,384. Default: 1,024. With 1 there
+    /// is no group commit.
     #[must_use]
     pub fn batch_commands(mut self, most: usize) -> Self {
         self.batch_commands = most.clamp(1, 16_384);
         self
     }
 
-    /// The largest message, and the largest batch of messages, encoded, bytes. Default: 16
+    /// Sets the largest message, and the largest batch of messages, encoded, in bytes. Default: 16
     /// MiB and 64 MiB, as in a [`Store`](sessionlog::Store).
     #[must_use]
     pub fn limits(mut self, line: usize, batch: usize) -> Self {
@@ -148,10 +152,10 @@ impl PostgresOptions {
         self
     }
 
-    /// How many message ids of each session
-    /// [`append_once`](crate::PostgresStore::append_once) remembers, at least; the oldest go
-    /// first, and a quarter more are there at most. All processes that write to the same sessions
-    /// should say the same: who says least decides. Default: 256, as in a
+    /// Sets the least number of message ids of each session that
+    /// [`append_once`](crate::PostgresStore::append_once) remembers. The oldest are forgotten
+    /// first, and there are a quarter more at most. All processes that write to the same sessions
+    /// should use the same value, because the lowest value decides. Default: 256, as in a
     /// [`Store`](sessionlog::StoreOptions::once_ids). Bounds: 16 to 65,536.
     ///
     /// ```
@@ -166,11 +170,11 @@ impl PostgresOptions {
         self
     }
 
-    /// Which backups a session keeps when it gets another one: those over a limit are removed in
-    /// the same transaction. [`prune_backups`](crate::PostgresStore::prune_backups) and
+    /// Sets the limits for a session's backups when it gets another one: backups over a limit are
+    /// removed in the same transaction. [`prune_backups`](crate::PostgresStore::prune_backups) and
     /// [`prune_all_backups`](crate::PostgresStore::prune_all_backups) remove more of them, and
-    /// those that came of age since. `BackupLimits::new()` keeps all. Default: the newest 100 of
-    /// each session, and of these the newest 256 MiB.
+    /// backups that passed an age limit since. `BackupLimits::new()` keeps all. Default: the newest
+    /// 100 of each session, and of these the newest 256 MiB.
     ///
     /// ```
     /// use sessionlog::BackupLimits;
@@ -185,26 +189,25 @@ impl PostgresOptions {
         self
     }
 
-    /// How long a read waits for a free connection, and a command for room in the queue,
-    /// before it fails with [`Error::Unavailable`](sessionlog::Error::Unavailable), a command
-    /// with [`Error::Overloaded`](sessionlog::Error::Overloaded). Default:
-    /// 10 s.
+    /// Sets the longest time that a read waits for a free connection, and a command for room in the
+    /// queue. After that a read fails with [`Error::Unavailable`](sessionlog::Error::Unavailable),
+    /// and a command with [`Error::Overloaded`](sessionlog::Error::Overloaded). Default: 10 s.
     #[must_use]
     pub fn wait(mut self, most: Duration) -> Self {
         self.wait = most;
         self
     }
 
-    /// How long one statement may take. A commit is not broken off by the server: one that
-    /// waits for replicas would be there without them. Default: 10 s.
+    /// Sets the longest time that one statement may take. The server does not break off a commit: a
+    /// commit that waits for replicas would be there without them. Default: 10 s.
     #[must_use]
     pub fn statement_timeout(mut self, most: Duration) -> Self {
         self.statement = most.max(Duration::from_millis(10));
         self
     }
 
-    /// How long a statement may take that reads or writes many lines: a search, a copy, what makes
-    /// or restores a backup, a fork, a deletion. Not less than
+    /// Sets the longest time for a statement that reads or writes many lines: a search, a copy, a
+    /// fork, a deletion, and a statement that makes or restores a backup. Not less than
     /// [`statement_timeout`](Self::statement_timeout). Default: 5 minutes.
     #[must_use]
     pub fn bulk_timeout(mut self, most: Duration) -> Self {
@@ -212,15 +215,16 @@ impl PostgresOptions {
         self
     }
 
-    /// How long a command or a read is tried again while the database cannot be reached or asks
-    /// for it, and how long a lost commit is looked for. Default: 30 s.
+    /// Sets the time for which a command or a read is tried again while the database cannot be
+    /// reached or asks for a retry. A lost commit is looked for during the same time. Default: 30
+    /// s.
     #[must_use]
     pub fn retry(mut self, most: Duration) -> Self {
         self.retry = most;
         self
     }
 
-    /// How long a statement may take that is bulky, or not.
+    /// Returns the longest time for a statement that is bulky, or not.
     pub(crate) fn longest(&self, is_bulky: bool) -> Duration {
         if is_bulky {
             self.bulk.max(self.statement)
@@ -229,29 +233,29 @@ impl PostgresOptions {
         }
     }
 
-    /// Whether opening brings the tables up to date; else it only checks that they are.
-    /// Default: yes.
+    /// Sets if opening brings the tables up to date. If not, it only checks that they are. Default:
+    /// yes.
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
         self
     }
 
-    /// In how many partitions opening splits the tables of lines and of backups' lines, by hash of
-    /// the session: 2 to 1,024. Tables that are whole are copied, and all other processes wait
-    /// until that is done; those that are in partitions stay as they are. Vacuum, indexes and
-    /// backups of the database go by partition then, and the last messages of a session are
-    /// looked for in each. Only with [`migrate`](Self::migrate). Default: none, and what is there
-    /// stays.
+    /// Sets the number of partitions, 2 to 1,024, into which opening splits the tables of lines and
+    /// of backups' lines, by hash of the session. Tables that are whole are copied, and all other
+    /// processes wait until that is done. Tables that are in partitions stay as they are. After
+    /// that, vacuum, indexes and backups of the database go by partition, and the last messages of
+    /// a session are looked for in each. Only with [`migrate`](Self::migrate). Default: none, and
+    /// existing tables stay.
     #[must_use]
     pub fn partitions(mut self, many: u32) -> Self {
         self.partitions = Some(many.clamp(2, 1024));
         self
     }
 
-    /// Whether statements are prepared on connections that lead to the server itself. A pooler
-    /// is told by the number of a server process that it makes up for its client: say no if
-    /// there is one that passes on a server's own number, and gives the next transaction
+    /// Sets if statements are prepared on connections that lead to the server itself. The store
+    /// recognizes a pooler by the server process number that the pooler makes up for its client.
+    /// Use `false` if a pooler passes on a server's own number, and gives the next transaction
     /// another server connection. Default: yes.
     #[must_use]
     pub fn prepare(mut self, prepare: bool) -> Self {
@@ -259,11 +263,11 @@ impl PostgresOptions {
         self
     }
 
-    /// Whether opening makes the index that
-    /// [`search_words`](crate::PostgresStore::search_words) needs to be fast. It makes each
-    /// append dearer. Of a text over 65,536 characters its first 65,536 are in the index: a store
-    /// that was opened when it was there logs that when it takes one. Default: no. Once made, the
-    /// index stays.
+    /// Sets if opening makes the index that [`search_words`](crate::PostgresStore::search_words)
+    /// needs to be fast. The index makes each append more expensive. For a text over 65,536
+    /// characters the index has only the first 65,536. When a store takes such a text, it logs
+    /// that, if the index existed when the store was opened. Default: no. Once made, the index
+    /// stays.
     #[must_use]
     pub fn text_search(mut self, index: bool) -> Self {
         self.text_search = index;
@@ -271,7 +275,7 @@ impl PostgresOptions {
     }
 }
 
-/// Without passwords.
+/// Leaves passwords out.
 impl fmt::Debug for PostgresOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresOptions")

@@ -1,25 +1,26 @@
-//! What a reply means, as the operator set it up.
+//! The meaning of a reply, as the operator set it up.
 
 use crate::connection::Connection;
 use crate::fault::Tried;
 
-/// What the server says of how it keeps what it acknowledged. What it says nothing of is empty.
+/// The server's settings for acknowledged writes. A setting that the server does not tell is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Promise {
-    /// Which server it is.
+    /// The name and version of the server.
     pub server: String,
-    /// When a commit is acknowledged: `on`, `off`, `local`, `remote_write`, `remote_apply`.
+    /// The time of acknowledgement of a commit: `on`, `off`, `local`, `remote_write`,
+    /// `remote_apply`.
     pub synchronous_commit: String,
-    /// Whether the server has the operating system write to the disk.
+    /// `on` if the server makes the operating system write to the disk.
     pub fsync: String,
-    /// Whether a page that was half written in a power loss can be mended.
+    /// `on` if a page that was half written in a power loss can be repaired.
     pub full_page_writes: String,
-    /// Which replicas a commit waits for; empty if for none.
+    /// The replicas that a commit waits for. Empty if it waits for none.
     pub synchronous_standby_names: String,
-    /// How many servers and programs copied from it.
+    /// Number of servers and programs that copy from it at the moment.
     pub standbys: i64,
-    /// How many hosts the connection string has.
+    /// Number of hosts in the connection string.
     pub hosts: usize,
 }
 
@@ -42,7 +43,7 @@ impl Promise {
             ),
         ] {
             let sql = format!("SELECT current_setting('{name}')");
-            // Another server than PostgreSQL does not know all of them.
+            // A server other than PostgreSQL may not know all of them.
             if let Ok(rows) = client.query_typed(&sql, &[]).await {
                 *value = rows.first().map_or_else(String::new, |row| row.get(0));
             }
@@ -54,14 +55,15 @@ impl Promise {
         Ok(promise)
     }
 
-    /// Whether it is PostgreSQL itself, which can notify; not one that speaks its language.
+    /// True if the server is PostgreSQL itself, which can notify, not a server that only speaks its
+    /// language.
     #[must_use]
     pub fn is_postgresql(&self) -> bool {
         self.server.starts_with("PostgreSQL") && !self.server.contains("-YB-")
     }
 
-    /// What keeps a durable write from surviving a power loss of the server, or a failover to a
-    /// standby.
+    /// Returns the reasons that a durable write may not survive a power loss of the server, or a
+    /// failover to a standby.
     #[must_use]
     pub fn weaknesses(&self) -> Vec<String> {
         let mut weak = Vec::new();
@@ -83,7 +85,7 @@ impl Promise {
         weak.into_iter().map(String::from).collect()
     }
 
-    /// Whether a durable write survives the loss of the server, because others have it.
+    /// True if a durable write survives the loss of the server, because other servers have it.
     #[must_use]
     pub fn is_replicated(&self) -> bool {
         let waits = ["on", "remote_write", "remote_apply"];

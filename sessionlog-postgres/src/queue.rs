@@ -1,9 +1,10 @@
-//! What waits for the lanes, and which of it goes next.
+//! The commands that wait for the lanes, and the choice of the next ones.
 //!
-//! A transaction costs the server about as much as ten commands in it. So a lane begins one
-//! only if the commands would not soon go with others: while as many are under way as there
-//! are lanes, later ones wait for company, unless that takes too long. So do those who are back
-//! first of the callers that a transaction answered.
+//! A transaction costs the server about as much as ten commands in it. So a lane begins a
+//! transaction only if the commands would not soon go with others. While as many commands are under
+//! way as there are lanes, later ones wait for company, unless that takes too long. After a
+//! transaction its callers were answered, and the first of them that come back also wait for the
+//! others.
 
 mod company;
 mod sleep;
@@ -20,17 +21,17 @@ use self::company::Company;
 use self::sleep::{Asleep, Sleepers};
 use crate::command::Command;
 
-/// The most bytes of commands in one transaction, unless one alone has more.
+/// The most bytes of commands in one transaction, unless one command alone has more.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// A transaction that takes longer, perhaps because another process has its sessions, is not
-/// waited for by commands of other sessions.
+/// Commands of other sessions do not wait for a transaction that takes longer than this. Another
+/// process may have its sessions.
 const LATE: Duration = Duration::from_millis(20);
 
 /// The queue between callers and lanes.
 ///
-/// Commands for a key are carried out in the order in which they were queued, and never by
-/// two lanes at a time: the second could lock the session first.
+/// Commands for a key are carried out in the order in which they were queued. Two lanes never carry
+/// them out at the same time, because the second could lock the session first.
 #[derive(Debug)]
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -40,20 +41,20 @@ pub(crate) struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Commands that wait, each with its number, by session.
+    /// Waiting commands, each with its number, by session.
     waiting: HashMap<u64, VecDeque<(u64, Command)>>,
     numbered: u64,
-    /// Sessions of which nothing is under way, by what is first in them: commands that share a
-    /// transaction, or one that has its own.
+    /// Sessions without commands under way, by the kind of their first command: commands that share
+    /// a transaction, or a command that has its own.
     sharing: VecDeque<u64>,
     single: VecDeque<u64>,
-    /// Sessions of which commands are under way.
+    /// Sessions with commands under way.
     held: HashSet<u64>,
-    /// What is under way of commands that share a transaction.
+    /// Groups under way of commands that share a transaction.
     groups: Vec<Group>,
     company: Company,
     sleepers: Sleepers,
-    /// Lanes that there are.
+    /// Number of lanes.
     open: usize,
     closed: bool,
 }
@@ -66,7 +67,7 @@ struct Group {
     sessions: usize,
 }
 
-/// Commands for one transaction. Others of their sessions wait until it is dropped.
+/// Commands for one transaction. Other commands of their sessions wait until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) commands: Vec<Command>,
@@ -75,10 +76,10 @@ pub(crate) struct Batch {
     queue: Arc<Queue>,
 }
 
-/// What a lane is to do.
+/// The next task of a lane.
 enum Next {
     Carry(Vec<Command>),
-    /// Nothing, for so long if that is known.
+    /// Wait for a task, until this time if it is known.
     Wait(Option<Instant>),
     End,
 }
@@ -88,7 +89,7 @@ enum Next {
 pub(crate) struct Place(Arc<Queue>);
 
 impl Queue {
-    /// A queue for so many lanes, with so many commands in a transaction at most.
+    /// Makes a queue for `lanes` lanes, with `most` commands in a transaction at most.
     pub(crate) fn new(lanes: usize, most: usize) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
@@ -97,7 +98,7 @@ impl Queue {
         })
     }
 
-    /// A lane's place.
+    /// Returns a lane's place.
     pub(crate) fn join(self: &Arc<Self>) -> Place {
         self.lock().open += 1;
         Place(self.clone())
@@ -124,15 +125,15 @@ impl Queue {
         Ok(())
     }
 
-    /// Refuses every later command. What is queued is carried out.
+    /// Refuses every later command. The queued commands are carried out.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         state.sleepers.rouse_all();
     }
 
-    /// Has another lane look, if there is something for it. Who is told and finds more than
-    /// one batch tells the next.
+    /// Makes another lane look, if there is a task for it. If that lane finds more than one batch,
+    /// it tells the next lane.
     fn tell(&self, state: &mut State) {
         let goes = !state.single.is_empty() || self.takes_more(state).is_ok();
         let is_left = !state.single.is_empty() || !state.sharing.is_empty();
@@ -141,8 +142,8 @@ impl Queue {
         }
     }
 
-    /// Whether commands that share a transaction may begin another; else when that may be
-    /// otherwise.
+    /// Returns `Ok` if commands that share a transaction may begin another; else the time when this
+    /// may change.
     fn takes_more(&self, state: &State) -> Result<(), Instant> {
         let now = Instant::now();
         let on_time = || state.groups.iter().filter(|one| one.since + LATE > now);
@@ -167,7 +168,9 @@ impl Queue {
             (Some(_), _) => Next::Carry(state.take_group(self.most)),
             (None, Some(_)) => Next::Carry(state.take_single()),
             (None, None) if state.closed && state.waiting.is_empty() => Next::End,
-            // Whoever comes first then need not rouse anybody who only sets an alarm.
+            // This lane sets the alarm now, so the first command to come need not rouse a lane only
+            // for that.
+            // back.
             (None, None) if state.sharing.is_empty() => {
                 Next::Wait(state.company.awaited(0, Instant::now()))
             }
@@ -176,14 +179,13 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Under the lock nothing of a caller's is run, and so nothing panics with the state
-        // half changed.
+        // Under the lock no code of a caller runs. So no panic can leave the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// The number of the command that is first in a list of sessions.
+    /// Returns the number of the first command in a list of sessions.
     fn first(&self, sessions: &VecDeque<u64>) -> Option<u64> {
         let waiting = self.waiting.get(sessions.front()?)?;
         waiting.front().map(|(number, _)| *number)
@@ -206,7 +208,7 @@ impl State {
         command.into_iter().collect()
     }
 
-    /// What goes in one transaction: of each session what it has first, in its order.
+    /// Takes the commands for one transaction: the first commands of each session, in their order.
     fn take_group(&mut self, most: usize) -> Vec<Command> {
         let (mut commands, mut bytes) = (Vec::new(), 0);
         while let Some(session) = self.sharing.pop_front() {
@@ -243,8 +245,7 @@ impl State {
 }
 
 impl Place {
-    /// What to carry out next, when there is something; `None` once the queue is closed and
-    /// empty.
+    /// Waits for the next batch to carry out. Returns `None` once the queue is closed and empty.
     pub(crate) async fn take(&self) -> Option<Batch> {
         loop {
             let asleep = {
@@ -257,8 +258,8 @@ impl Place {
                     Next::Carry(commands) => {
                         let mut batch = self.begin(commands, &mut state);
                         drop(state);
-                        // Whoever waits for a place is woken, on this thread, and may do
-                        // anything: not under the lock.
+                        // Callers that wait for a place are woken on this thread, and may do
+                        // anything. So this does not run under the lock.
                         for command in &mut batch.commands {
                             command.place = None;
                         }
@@ -302,7 +303,7 @@ impl Drop for Batch {
             state.held.remove(session);
             state.make_ready(*session);
         }
-        // Its lane looks next, and tells of what it leaves.
+        // Its lane looks next, and tells of the rest.
         let group = state
             .groups
             .iter()
@@ -321,22 +322,24 @@ impl Drop for Place {
         let mut state = self.0.lock();
         state.open -= 1;
         if state.open == 0 {
-            // Nobody would carry them out. Who waits hears that the store is closed.
+            // No lane is left to carry them out. The waiting callers are told that the store is
+            // closed.
             state.closed = true;
             let left = std::mem::take(&mut state.waiting);
             drop(state);
             drop(left);
         } else if state.closed {
-            // It may have taken what the others waited for to end.
+            // This lane may have taken the last commands, and the others waited for their end.
             state.sleepers.rouse_all();
         } else {
-            // If this lane panicked, what waited for its sessions is another's.
+            // If this lane panicked, another lane takes the commands that waited for its sessions.
             self.0.tell(&mut state);
         }
     }
 }
 
-/// What stands for the session of a key. If two keys have the same, one waits for the other.
+/// Returns the number that stands for the session of a key. If two keys have the same number, one
+/// waits for the other.
 pub(crate) fn session_of(key: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.trim().hash(&mut hasher);

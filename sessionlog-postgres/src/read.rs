@@ -18,7 +18,7 @@ use crate::row::Session;
 use crate::store::PostgresStore;
 use crate::write::map;
 
-/// A key as a statement asks for its session.
+/// A key, in the form in which a statement asks for its session.
 #[derive(Clone, Debug)]
 pub(crate) struct Sought {
     key: String,
@@ -38,14 +38,14 @@ impl Sought {
     }
 }
 
-/// How many messages are read first to find a window.
+/// Number of messages that are read first to find a window.
 const FIRST: i64 = 128;
 
-/// Reading. What a reply to a write told is in every later read. A read is of one moment, and
-/// takes one round trip unless it says otherwise.
+/// Reading. Every later read sees the content that a reply to a write confirmed. A read is of one
+/// moment, and takes one round trip unless its documentation says otherwise.
 impl PostgresStore {
-    /// Every visible message of a session, oldest first; none for a session that does not
-    /// exist. All of them are in memory at once.
+    /// Returns every visible message of a session, oldest first. A session that does not exist has
+    /// none. All of them are in memory at once.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -58,7 +58,7 @@ impl PostgresStore {
         })
     }
 
-    /// The newest `n` messages, oldest first.
+    /// Returns the newest `n` messages, oldest first.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -73,7 +73,8 @@ impl PostgresStore {
         })
     }
 
-    /// How many messages [`history`](Self::history) would return. The session's row says so.
+    /// Returns the number of messages that [`history`](Self::history) would return. It is in the
+    /// session's row.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -84,7 +85,7 @@ impl PostgresStore {
         })
     }
 
-    /// Whether there is a session that `key` means.
+    /// True if there is a session that `key` means.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -92,7 +93,7 @@ impl PostgresStore {
         map(self.row(key), |row| Ok(row.is_some()))
     }
 
-    /// A session's summary; empty if it has none or does not exist.
+    /// Returns a session's summary. It is empty if the session has none or does not exist.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -102,7 +103,8 @@ impl PostgresStore {
         })
     }
 
-    /// What a session's sidecar would say. That of a session that does not exist is empty.
+    /// Returns the content that a session's sidecar would have. It is empty for a session that does
+    /// not exist.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -111,11 +113,11 @@ impl PostgresStore {
         map(self.row(key), |row| Ok(row.map_or(empty, |row| row.meta())))
     }
 
-    /// The scope that a session was given, if any.
+    /// Returns the scope that a session was given, if any.
     ///
     /// # Errors
-    /// [`Error::InvalidScope`](sessionlog::Error::InvalidScope) if it is none, and those all
-    /// verbs share.
+    /// [`Error::InvalidScope`](sessionlog::Error::InvalidScope) if the stored value is not a scope,
+    /// and those all verbs share.
     pub fn session_scope(&self, key: &str) -> Reply<Option<SessionScope>> {
         map(self.row(key), |row| {
             let scope = row.and_then(|row| row.scope);
@@ -126,7 +128,7 @@ impl PostgresStore {
         })
     }
 
-    /// The key of the session that `key` means, if there is one.
+    /// Returns the key of the session that `key` means, if there is one.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -145,8 +147,9 @@ impl PostgresStore {
         })
     }
 
-    /// One moment of a session, to read several things of it that belong together, page by
-    /// page if need be. All its visible messages are read at once, and in memory.
+    /// Takes a snapshot of a session at one moment, to read several parts of it that belong
+    /// together, page by page if needed. All its visible messages are read at once, and are in
+    /// memory.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -154,9 +157,9 @@ impl PostgresStore {
         map(self.moment(key, true), |moment| Ok(moment.snapshot()))
     }
 
-    /// The newest part of a conversation that fits `budget`, for a model; see
-    /// [`StoreHandle::window`](sessionlog::StoreHandle::window). Reads about as many messages
-    /// as it returns, in a few round trips.
+    /// Returns the newest part of a conversation that fits `budget`, for a model; see
+    /// [`StoreHandle::window`](sessionlog::StoreHandle::window). Reads about as many messages as it
+    /// returns, in a few round trips.
     ///
     /// # Errors
     /// [`Error::ToolCallUnpaired`](sessionlog::Error::ToolCallUnpaired), and those all verbs
@@ -190,7 +193,7 @@ impl PostgresStore {
         map(found, |window| window)
     }
 
-    /// The row of the session that a key means.
+    /// Returns the row of the session that a key means.
     pub(crate) fn row(&self, key: &str) -> Reply<Option<Session>> {
         self.find(key, |shared, connection, sought| {
             Box::pin(async move {
@@ -202,8 +205,8 @@ impl PostgresStore {
         })
     }
 
-    /// A session as it stands: what its control records say, and its visible lines if they
-    /// are asked for.
+    /// Returns the present state of a session: the content of its control records, and its visible
+    /// lines if `with_lines` is true.
     pub(crate) fn moment(&self, key: &str, with_lines: bool) -> Reply<Moment> {
         let name = key.to_owned();
         self.find(key, move |shared, connection, sought| {
@@ -250,7 +253,7 @@ impl PostgresStore {
     }
 }
 
-/// All statements of one moment.
+/// Begins a transaction in which all statements see one moment.
 pub(crate) const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 async fn read_moment(
@@ -280,7 +283,7 @@ async fn read_moment(
     Ok(Moment::new(session.meta(), parts))
 }
 
-/// Reads the newest messages, more and more of them, until a window is sure.
+/// Reads the newest messages, more and more of them, until a window is certain.
 async fn chosen(
     shared: &Shared,
     connection: &Connection,
@@ -312,14 +315,14 @@ async fn chosen(
         let is_all = number(rows.len()) < most;
         let mut window = match Window::fit(&session.key, newest, end, besides, budget) {
             Ok(window) => window,
-            // What is not read yet may have the other half.
+            // The messages that are not read yet may have the other half.
             Err(_) if !is_all => {
                 most = most.saturating_mul(4);
                 continue;
             }
             Err(error) => return Ok(Err(error)),
         };
-        // If it begins with the oldest that was read, older ones may fit, too.
+        // If the window begins with the oldest message that was read, older ones may fit, too.
         let is_sure = rows
             .last()
             .is_some_and(|oldest| window.start != position(oldest));
@@ -332,12 +335,12 @@ async fn chosen(
     }
 }
 
-/// A count as the database has it.
+/// Returns a count in the form for the database.
 pub(crate) fn number(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// The messages of rows that say where each stands, in their order: the rows may come in any.
+/// Returns the messages of rows in the order of their places. The rows may come in any order.
 fn messages(mut rows: Vec<Row>) -> Vec<Message> {
     rows.sort_unstable_by_key(|row| row.get::<_, i64>(0));
     let messages = rows.iter().filter_map(|row| kit::message_of(row.get(1)));
@@ -345,8 +348,8 @@ fn messages(mut rows: Vec<Row>) -> Vec<Message> {
 }
 
 impl PostgresStore {
-    /// All lines of a session that there are, each ended by LF, and where the visible ones
-    /// begin among them.
+    /// Returns all existing lines of a session, each ended by LF, and the place where the visible
+    /// ones begin.
     pub(crate) fn raw_lines(&self, row: &Session) -> Reply<(Vec<u8>, usize)> {
         let (shared, id, start) = (self.inner.shared.clone(), row.id, row.start_at);
         self.work(async move {

@@ -1,4 +1,4 @@
-//! A session as its row has it, and what changes of it.
+//! A session in the form of its row, and the changes of it.
 
 use serde_json::value::RawValue;
 use sessionlog::backend::kit::{self, MomentParts};
@@ -16,34 +16,35 @@ pub(crate) struct Session {
     pub(crate) id: i64,
     pub(crate) key: String,
     pub(crate) version: i64,
-    /// The number of the history: what positions of it bear.
+    /// The number of the history, which its positions bear.
     pub(crate) history: i64,
-    /// Where the visible lines begin, and where the next one will.
+    /// The place where the visible lines begin, and the place of the next line.
     pub(crate) start_at: i64,
     pub(crate) end_at: i64,
-    /// All lines, hidden ones included; hidden ones; visible messages.
+    /// Number of all lines, hidden ones included; of hidden lines; of visible messages.
     pub(crate) lines: i64,
     pub(crate) hidden: i64,
     pub(crate) messages: i64,
     /// Empty if the row was locked, until it is set.
     pub(crate) summary: String,
-    /// None if the row was locked, until they are set.
+    /// Empty if the row was locked, until they are set.
     pub(crate) tags: SessionTags,
     pub(crate) scope: Option<String>,
     pub(crate) aliases: Vec<String>,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
     pub(crate) updated_ns: i64,
-    /// How many message ids it ever took.
+    /// Number of message ids that it ever took.
     pub(crate) taken: i64,
-    /// How the last commit left it, if this process knows.
+    /// The state that the last commit left, if this process knows it.
     pub(crate) found: Found,
-    /// What of it the database does not have yet.
+    /// The parts that the database does not have yet.
     pub(crate) change: Change,
 }
 
-/// A state of a session. A version alone could be another one's after a
-/// failover that lost commits, and a compaction, which removes lines, does not change it.
+/// A state of a session. The version alone is not enough. After a failover that lost commits,
+/// another state could have the same version. And a compaction, which removes lines, does not
+/// change the version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) version: i64,
@@ -52,7 +53,7 @@ pub(crate) struct Found {
     pub(crate) end_at: i64,
 }
 
-/// What the database does not have yet of a session.
+/// The parts of a session that the database does not have yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -67,7 +68,7 @@ pub(crate) struct Change {
     pub(crate) tags: bool,
 }
 
-/// A number that nobody else has: 62 random bits.
+/// Returns a number that nobody else has: 62 random bits.
 pub(crate) fn random() -> i64 {
     let mut bytes = [0; 8];
     // Without the system's randomness nothing here would be safe from collisions.
@@ -76,7 +77,7 @@ pub(crate) fn random() -> i64 {
 }
 
 impl Session {
-    /// Of a row with the columns of [`COLUMNS`](crate::sql::COLUMNS), from `at` on.
+    /// Reads a row with the columns of [`COLUMNS`](crate::sql::COLUMNS).
     pub(crate) fn of(row: &Row) -> Self {
         let aliases: String = row.get(11);
         let summary: Vec<u8> = row.get(9);
@@ -104,8 +105,8 @@ impl Session {
         }
     }
 
-    /// One that is not there yet. Its version and its history have numbers that no session of
-    /// this key had before.
+    /// Makes a session that does not exist yet. Its version and its history have numbers that no
+    /// session of this key had before.
     pub(crate) fn made(key: &str) -> Self {
         Self {
             id: random(),
@@ -140,7 +141,7 @@ impl Session {
         version(self.version)
     }
 
-    /// Another version, changed now.
+    /// Gives it another version, and the present time as its time of change.
     pub(crate) fn touch(&mut self) {
         let (now, text) = kit::now();
         let nanos = i64::try_from(now.unix_timestamp_nanos()).unwrap_or(i64::MAX);
@@ -155,15 +156,16 @@ impl Session {
         self.change.numbers = true;
     }
 
-    /// Changed when a text says, in RFC 3339, if it says a time.
+    /// Sets the time of change to a text in RFC 3339, if the text has a time.
     pub(crate) fn date(&mut self, updated_at: &str) {
         if let Some(nanos) = nanos_of(updated_at) {
             (self.updated_at, self.updated_ns) = (updated_at.to_owned(), nanos);
         }
     }
 
-    /// No younger than a conversation that was taken in, and changed last when that was, or when it
-    /// changed `before`, if that is later.
+    /// Sets the times after a conversation was taken in. The time of creation is no later than that
+    /// of the conversation. The time of change is that of the conversation, or `before`, if that is
+    /// later.
     pub(crate) fn date_as(&mut self, dates: &Dates, before: Option<(String, i64)>) {
         let nanos = |text: &Option<String>| nanos_of(text.as_deref()?);
         if let (Some(updated), Some(own)) = (&dates.updated, nanos(&dates.updated)) {
@@ -190,7 +192,7 @@ impl Session {
         self.tags = tags;
     }
 
-    /// All of it is committed.
+    /// Notes that all of it is committed.
     pub(crate) fn settle(&mut self) {
         self.found = Found {
             version: self.version,
@@ -206,7 +208,8 @@ impl Session {
         RawValue::from_string(scope).ok()
     }
 
-    /// The ids of the people and chats that it is with, as a list that SQL splits at U+001F.
+    /// Returns the ids of the people and chats that it is with, as a list that SQL splits at
+    /// U+001F.
     pub(crate) fn whom(&self) -> String {
         let ids = kit::ids_of_session(self.meta()).into_iter();
         ids.map(|id| one_id(&id)).collect::<Vec<_>>().join("\u{1f}")
@@ -231,7 +234,7 @@ impl Session {
         meta
     }
 
-    /// What a moment of it is put together of, without lines and control records.
+    /// Returns the parts of a moment of it, without lines and control records.
     pub(crate) fn parts(&self) -> MomentParts {
         MomentParts {
             version: self.version.cast_unsigned(),
@@ -252,14 +255,14 @@ impl Session {
     }
 }
 
-/// The time that a text says in RFC 3339, nanoseconds since 1970; none for the time that stands for
-/// none.
+/// Reads a time in RFC 3339, in nanoseconds since 1970. Returns none for the time that stands for
+/// no time.
 pub(crate) fn nanos_of(text: &str) -> Option<i64> {
     let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     i64::try_from(time.unix_timestamp_nanos()).ok()
 }
 
-/// An id or a label as an element of an array, which SQL splits at U+001F.
+/// Returns an id or a label as an element of an array, which SQL splits at U+001F.
 pub(crate) fn one_id(id: &str) -> String {
     id.replace(['\0', '\u{1f}'], " ")
 }
@@ -277,12 +280,13 @@ pub(crate) struct NewLine {
     pub(crate) said: Option<String>,
 }
 
-/// How deep a line may be that the server reads: each level takes some of its stack.
+/// The greatest depth of a line that the server reads: each level takes some of its stack.
 const DEPTH: usize = 256;
 
-/// Whether searches find a text in its line, and need no copy of it: the line has it once, as
-/// this crate writes it, and is JSON that the server can read, which knows neither NUL nor
-/// halves of characters. A line that it cannot read would fail searches for words.
+/// True if searches find a text in its line, and need no copy of it. The line must have the text
+/// once, in the form in which this crate writes it. It must also be JSON that the server can read,
+/// which permits neither NUL nor halves of characters. A line that the server cannot read would
+/// make searches for words fail.
 fn is_said_by(line: &[u8], text: &str) -> bool {
     let Ok(line) = std::str::from_utf8(line) else {
         return false;
@@ -307,7 +311,7 @@ pub(crate) const PROMPT: i16 = 3;
 pub(crate) const OTHER: i16 = 4;
 
 impl NewLine {
-    /// A line of whatever kind its bytes say.
+    /// Makes a line. Its bytes decide about its kind.
     pub(crate) fn read(line: Vec<u8>) -> Self {
         use kit::LineKind;
         let message = kit::message_of(&line);
@@ -325,13 +329,13 @@ impl NewLine {
         Self { kind, line, said }
     }
 
-    /// Where the next line begins, as a session file would have it.
+    /// Returns the length of the line with its LF, as in a session file.
     pub(crate) fn len(&self) -> i64 {
         crate::read::number(self.line.len()) + 1
     }
 }
 
-/// What followers are told of a change.
+/// The message to followers about a change.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Notice {
     pub(crate) key: String,
@@ -370,7 +374,7 @@ impl Notice {
         kind.copied().unwrap_or(ChangeKind::Updated)
     }
 
-    /// As a notification carries it, which has at most 8,000 bytes.
+    /// Returns the text for a notification, which has at most 8,000 bytes.
     pub(crate) fn payload(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
         if text.len() < 7_900 {

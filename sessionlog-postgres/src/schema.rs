@@ -1,4 +1,4 @@
-//! The tables, and how they come to be: versioned, forwards only, one at a time.
+//! The tables, and their migrations: versioned, forwards only, one at a time.
 
 use sessionlog::{Error, Result};
 use tokio_postgres::types::Type;
@@ -8,8 +8,8 @@ use crate::fault::{Fault, Tried};
 use crate::row::Session;
 use crate::sql::{Sql, quoted};
 
-/// A step from one version of the tables to the next. What it says is never changed once it
-/// was released: databases have it.
+/// A step from one version of the tables to the next. Never change it once it was released, because
+/// databases have it.
 struct Migration {
     version: i32,
     name: &'static str,
@@ -65,7 +65,7 @@ const MIGRATIONS: [Migration; 9] = [
 ];
 
 impl Migration {
-    /// What it does, and the note that it is done.
+    /// Returns the SQL of the step, and the note that it is done.
     fn whole(&self) -> String {
         let Self { version, name, sql } = self;
         format!(
@@ -75,7 +75,7 @@ impl Migration {
     }
 }
 
-/// Where it is noted which were applied. The row of version 0 is the lock.
+/// The table that notes the applied steps. The row of version 0 is the lock.
 const TABLE: &str = "CREATE SCHEMA IF NOT EXISTS {schema};
 CREATE TABLE IF NOT EXISTS {schema}.schema_migrations (
     version    integer PRIMARY KEY,
@@ -91,10 +91,10 @@ const SEARCH_INDEX: &str = include_str!("../migrations/text_search_index.sql");
 /// The version that this crate works with.
 pub const SCHEMA_VERSION: i32 = 9;
 
-/// The SQL of all migrations for a schema of this name, to be applied by hand, in order.
+/// Returns the SQL of all migrations for a schema of this name. Apply the SQL by hand, in order.
 ///
 /// # Errors
-/// [`Error::Io`] if the name is none.
+/// [`Error::Io`] if the name is not valid.
 pub fn migrations_sql(schema: &str) -> Result<String> {
     check_name(schema)?;
     let steps = MIGRATIONS.iter();
@@ -107,8 +107,10 @@ pub fn migrations_sql(schema: &str) -> Result<String> {
     Ok(all.replace("{schema}", &quoted(schema)))
 }
 
+/// Checks the name of a schema.
+///
 /// # Errors
-/// `Io` if a schema cannot be called that.
+/// `Io` if a schema cannot have this name.
 pub(crate) fn check_name(schema: &str) -> Result<()> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = schema.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
@@ -128,8 +130,8 @@ fn other(reason: String) -> Error {
     }
 }
 
-/// Brings the tables up to date, or finds out that they are. Several processes may do it at a
-/// time: a row lock lets one in.
+/// Brings the tables up to date, or finds out that they are. Several processes may do this at the
+/// same time: a row lock lets one in.
 pub(crate) async fn migrate(
     connection: &Connection,
     schema: &str,
@@ -156,8 +158,8 @@ async fn try_to_migrate(
     let quoted = quoted(schema);
     let gate = TABLE.replace("{schema}", &quoted);
     client.batch_execute(&gate).await.map_err(concurrent)?;
-    // Whatever isolation is the default: who waited for the lock must see what its holder did.
-    // Who waits here for somebody that reads for long has all others wait behind them.
+    // This works with any default isolation: a process that waited for the lock must see the work
+    // of its holder. If this process waits here for a long read, all others wait behind it.
     let lock = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '2s'; SELECT version FROM {quoted}.schema_migrations WHERE version = 0 FOR UPDATE"
     );
@@ -173,7 +175,8 @@ async fn try_to_migrate(
     Ok(ended?)
 }
 
-/// `IF NOT EXISTS` does not keep two who create at once apart: one gets a unique violation.
+/// `IF NOT EXISTS` does not separate two processes that create at the same time: one gets a unique
+/// violation.
 fn concurrent(error: tokio_postgres::Error) -> Fault {
     use tokio_postgres::error::SqlState;
     let code = error.code().cloned();
@@ -231,13 +234,13 @@ async fn is_partitioned(connection: &Connection, schema: &str) -> Tried<bool> {
     Ok(!connection.query(sql, &params).await?.is_empty())
 }
 
-/// How many sessions are looked at in a transaction.
+/// Number of sessions that are looked at in a transaction.
 const AT_A_TIME: usize = 1000;
 
-/// Finds out whom the sessions are with of which that is not known: an older version wrote them.
+/// Finds out the people and chats of the sessions that an older version wrote without them.
 pub(crate) async fn find_whom(connection: &Connection, schema: &str) -> Tried<()> {
     let sql = Sql::of(schema);
-    // In the order in which others lock them.
+    // This is the order in which others lock them.
     let look = sql.fill(&format!(
         "SELECT {{COLUMNS}} FROM {{schema}}.sessions s WHERE s.whom IS NULL
          ORDER BY s.session_id LIMIT {AT_A_TIME} FOR UPDATE OF s"
@@ -264,13 +267,15 @@ pub(crate) async fn find_whom(connection: &Connection, schema: &str) -> Tried<()
     }
 }
 
-/// Whether there is one of these indexes.
+/// True if there is one of these indexes.
 async fn has_index(connection: &Connection, schema: &str, indexes: &[&str]) -> Tried<bool> {
     let sql = "SELECT 1 FROM pg_indexes WHERE schemaname = $1 AND indexname = ANY($2)";
     let params: [Param<'_>; 2] = [(&schema, Type::TEXT), (&indexes, Type::TEXT_ARRAY)];
     Ok(!connection.query(sql, &params).await?.is_empty())
 }
 
+/// Checks the version of the tables.
+///
 /// # Errors
 /// `Io` if the tables are newer than this crate: it would misread them.
 fn check(found: i32) -> Result<()> {
@@ -300,7 +305,7 @@ pub(crate) async fn require(connection: &Connection, schema: &str) -> Tried<()> 
     Ok(())
 }
 
-/// The version of the tables; `None` if there are none.
+/// Returns the version of the tables, or `None` if there are none.
 async fn version(connection: &Connection, schema: &str) -> Tried<Option<i32>> {
     let sql = format!(
         "SELECT max(version) FROM {}.schema_migrations",
@@ -318,11 +323,11 @@ fn is_absent(code: &tokio_postgres::error::SqlState) -> bool {
     *code == SqlState::UNDEFINED_TABLE || *code == SqlState::INVALID_SCHEMA_NAME
 }
 
-/// Refuses a database whose texts have another encoding: what people write would be refused, one
+/// Refuses a database with another encoding of texts: the database would refuse users' texts, one
 /// message after the other.
 pub(crate) async fn check_encoding(connection: &Connection) -> Tried<()> {
     let sql = "SELECT current_setting('server_encoding'), current_database()::text";
-    // A server that has no such setting has no other encoding.
+    // A server without such a setting has no other encoding.
     let Ok(rows) = connection.client.query_typed(sql, &[]).await else {
         return Ok(());
     };
@@ -355,7 +360,7 @@ const TABLES: [&str; 11] = [
     "schema_migrations",
 ];
 
-/// Refuses a schema that lacks a table, or a right to one: verbs would fail one by one.
+/// Refuses a schema that lacks a table, or a right to one. Otherwise verbs would fail one by one.
 pub(crate) async fn check_tables(connection: &Connection, schema: &str) -> Tried<()> {
     let sql = "SELECT t, c.oid IS NULL, coalesce(has_table_privilege(c.oid, 'SELECT'), false)
              AND (t = 'schema_migrations' OR coalesce(has_table_privilege(c.oid, 'INSERT')
@@ -387,7 +392,7 @@ pub(crate) async fn check_tables(connection: &Connection, schema: &str) -> Tried
     Ok(())
 }
 
-/// What the database forbids, with what to do about it.
+/// Adds advice to an error for an action that the database forbids.
 fn forbidden(fault: Fault, advice: &str) -> Fault {
     match fault {
         Fault::Refused(error) if error.to_string().contains("SQLSTATE 42501") => {
@@ -397,14 +402,14 @@ fn forbidden(fault: Fault, advice: &str) -> Fault {
     }
 }
 
-/// Whether there is an index for searching by words.
+/// True if there is an index for searching by words.
 pub(crate) async fn has_word_index(connection: &Connection, schema: &str) -> Tried<bool> {
     has_index(connection, schema, &["words_of_lines"]).await
 }
 
 /// Makes the index for searching by words.
 pub(crate) async fn index_words(connection: &Connection, schema: &str) -> Tried<()> {
-    // Whoever owns the tables may have made it.
+    // The owner of the tables may have made it.
     if has_word_index(connection, schema).await? {
         return Ok(());
     }

@@ -15,18 +15,18 @@ use crate::listing;
 use crate::row::Session;
 use crate::store::PostgresStore;
 
-/// How many sessions are found at a time.
+/// Number of sessions that are found at a time.
 const FOUND: usize = 1024;
 
-/// The caller gets its hits when their lines have so many bytes.
+/// The number of bytes of lines after which the caller gets the hits of these lines.
 const ROOM: usize = 8 << 20;
 
-/// How much a statement looks through. A search with long hits takes small steps; one that finds
-/// little takes large ones.
+/// The amount that a statement looks through. A search with long hits takes small steps. A search
+/// that finds little takes large ones.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     sessions: usize,
-    /// Candidates of each.
+    /// The most candidates of each session.
     lines: i64,
 }
 
@@ -43,7 +43,7 @@ impl Pace {
     fn after(self, looked: &Looked) -> Self {
         let Self { sessions, lines } = self;
         match &looked.end {
-            // The server found more in vain.
+            // The server found more than was used.
             Some(end) if looked.bytes >= ROOM => Self {
                 sessions: usize::try_from(end.nth).unwrap_or(sessions).max(1),
                 lines: end.lines.max(8),
@@ -56,18 +56,18 @@ impl Pace {
     }
 }
 
-/// More sessions than these that may have a text are no fewer than all.
+/// The most sessions that may have a text before the search looks through all sessions.
 const FEW: usize = 10_000;
 
 /// Searching.
 impl PostgresStore {
-    /// The messages that `query` looks for, session by session, each session's oldest first;
-    /// what is found is what a [`StoreHandle`](sessionlog::StoreHandle) finds. The database
-    /// rules out the messages without the text, in one scan of its table if more than 1,024
-    /// sessions are to be searched, and reads all of those that it cannot rule out: by a regular
-    /// expression, whatever the case of letters, or in tool calls, that is all.
-    /// [`archived`](SearchQuery::archived) finds what truncations hid, until it is compacted: there
-    /// is no archive.
+    /// Returns the messages that `query` looks for, session by session, each session's oldest
+    /// first. It finds the same as a [`StoreHandle`](sessionlog::StoreHandle). The database rules
+    /// out the messages without the text, and this reads the rest. If more than 1,024 sessions are
+    /// to be searched, the database does it in one scan of its table. It can rule out no message if
+    /// the search is by a regular expression, ignores case, or looks in tool calls.
+    /// [`archived`](SearchQuery::archived) finds messages that truncations hid, until they are
+    /// compacted: there is no archive.
     #[must_use]
     pub fn search(&self, query: SearchQuery) -> Search {
         let hunt = self.inner.shared.check_open().and_then(|()| {
@@ -85,11 +85,10 @@ impl PostgresStore {
         kit::search_over(hunt)
     }
 
-    /// The messages whose text has these words, the best first, at most `most`, as
-    /// PostgreSQL's text search finds them: words in any order and case, `"words in a row"`,
-    /// `or`, and `-without`. Of a text over 65,536 characters its first 65,536 are searched.
-    /// [`PostgresOptions::text_search`](crate::PostgresOptions::text_search)
-    /// makes it fast.
+    /// Returns at most `most` messages with these words in their text, the best first, as
+    /// PostgreSQL's text search finds them: words in any order and case, `"words in a row"`, `or`,
+    /// and `-without`. Of a text over 65,536 characters, the first 65,536 are searched.
+    /// [`PostgresOptions::text_search`](crate::PostgresOptions::text_search) makes it fast.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -126,12 +125,13 @@ fn find_words(
     })
 }
 
-/// The statement that searches for words. With the index, its own words are used, so that it is.
+/// Returns the statement that searches for words. If there is an index, the statement has the same
+/// expression as the index, so that the server uses the index.
 pub(crate) fn words_statement(has_index: bool) -> String {
     let words = if has_index {
         "{schema}.words(l.line, l.said)"
     } else {
-        // What is no message may be anything.
+        // A line that is not a message may have any content.
         "CASE WHEN l.kind = 0 THEN to_tsvector('simple', left(
              coalesce(l.said, convert_from(l.line, 'UTF8')::json ->> 'content'), 65536)) END"
     };
@@ -145,11 +145,12 @@ const WORDS: &str = "SELECT l.line_at, l.line, s.history, s.key
      ORDER BY ts_rank({WORDS}, websearch_to_tsquery('simple', $1)) DESC,
          s.key, l.line_at LIMIT $2";
 
-/// How many characters of a text are searched for words: what PostgreSQL makes of a text has at
-/// most a megabyte, and one over that would refuse the message. The index has it, too.
+/// Number of characters of a text that are searched for words. PostgreSQL's search value of a text
+/// has at most a megabyte, and a longer text would make it refuse the message. The index has the
+/// same number.
 pub(crate) const SEARCHED: usize = 65_536;
 
-/// Where the first of the words stands in a text, whatever its case.
+/// Returns the place of the first of the words in a text, in any case.
 fn first_word(text: &str, words: &str) -> std::ops::Range<usize> {
     let is_word = |c: char| c.is_alphanumeric();
     let words = words.split(|c| !is_word(c)).filter(|word| !word.is_empty());
@@ -173,22 +174,22 @@ fn hit(matcher: &Matcher, row: &Row) -> Option<SearchHit> {
 struct Hunt {
     store: PostgresStore,
     matcher: Arc<Matcher>,
-    /// Which sessions come after those at hand; none if there are no more.
+    /// The query for the sessions after those at hand; none if there are no more.
     sessions: Option<SessionQuery>,
-    /// The only sessions that may have what is looked for, once that was found out.
+    /// The only sessions that may have the text, once that was found out.
     only: Option<Arc<Vec<i64>>>,
     pace: Pace,
     left: VecDeque<Left>,
 }
 
-/// What a look found.
+/// The result of a look.
 #[derive(Debug, Default)]
 struct Looked {
-    /// Each with the place of its session among those that were to be looked through, from 1.
+    /// The hits, each with the place of its session among the sessions of this look, from 1.
     hits: Vec<(i64, SearchHit)>,
-    /// Of the lines with hits.
+    /// Number of bytes of the lines with hits.
     bytes: usize,
-    /// Where it ended, if it was too much.
+    /// The place where it ended, if there was too much.
     end: Option<End>,
 }
 
@@ -197,7 +198,7 @@ struct Looked {
 struct End {
     nth: i64,
     at: i64,
-    /// How many candidates of that session were looked at.
+    /// Number of candidates of that session that were looked at.
     lines: i64,
 }
 
@@ -234,7 +235,7 @@ impl MoreHits for Hunt {
 
 impl Hunt {
     /// Finds the next sessions. If there are many, one scan of all messages finds those that may
-    /// have the text: looking through each takes minutes, of a hundred thousand.
+    /// have the text: looking through each of a hundred thousand sessions takes minutes.
     async fn find_sessions(&mut self, shared: &Arc<Shared>, query: SessionQuery) -> Result<()> {
         let (mut ids, mut next) = listing::ids(shared, &query, self.only.clone()).await?;
         let (literal, is_outside) = (self.literal(), self.matcher.is_outside());
@@ -263,7 +264,7 @@ impl Hunt {
         Literal { text, json }
     }
 
-    /// Hits in the order of the sessions; those after one with too many are left.
+    /// Returns hits in the order of the sessions, and the sessions after one with too many hits.
     async fn look(
         &mut self,
         shared: &Arc<Shared>,
@@ -300,8 +301,8 @@ impl Hunt {
         Ok((hits, rest))
     }
 
-    /// What is found in titles and summaries, if these are looked through, by session: before its
-    /// messages.
+    /// Returns the hits in titles and summaries, by session, if these are looked through. They come
+    /// before the session's messages.
     async fn outside(
         &self,
         shared: &Arc<Shared>,
@@ -330,15 +331,16 @@ fn sessions_of(
     })
 }
 
-/// A text that every message has that is looked for: as the database has texts, and as lines do.
+/// A text that every sought message has: in the form of the database's texts, and in the form of
+/// lines.
 #[derive(Clone, Debug)]
 struct Literal {
     text: String,
     json: Vec<u8>,
 }
 
-/// The sessions that have a message with a text, hidden ones included, or, if it `is_outside`, a
-/// title or summary.
+/// Returns the sessions that have a message with a text, hidden messages included. If `is_outside`
+/// is true, also those with the text in a title or summary.
 fn having(
     shared: Arc<Shared>,
     connection: &Connection,
@@ -360,15 +362,15 @@ pub(crate) const HAVING: &str = "SELECT DISTINCT session_id FROM {schema}.lines
      WHERE kind = 0
          AND CASE WHEN said IS NULL THEN position($2 IN line) > 0 ELSE strpos(said, $1) > 0 END";
 
-/// And those that have it in their title or summary.
+/// Adds the sessions that have it in their title or summary.
 pub(crate) const HAVING_OUTSIDE: &str = "
      UNION SELECT session_id FROM {schema}.session_tags
          WHERE position($2 IN convert_to(tags, 'UTF8')) > 0
      UNION SELECT session_id FROM {schema}.session_summaries
          WHERE position(convert_to($1, 'UTF8') IN summary) > 0";
 
-/// Looks at the lines of each session that may be looked for, as they come, until one session has
-/// as many as it may have, or what was found takes the room there is.
+/// Looks at the candidate lines of each session as they come. It stops when one session has as many
+/// as it may have, or the hits take all the room.
 fn candidates(
     shared: Arc<Shared>,
     connection: &Connection,

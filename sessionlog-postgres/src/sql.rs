@@ -1,5 +1,6 @@
-//! The statements. Plain SQL, sent without names through a pooler: in transaction mode it gives
-//! each transaction another connection, which would not find a prepared one again.
+//! The statements. They are plain SQL, sent without names through a pooler. In transaction mode a
+//! pooler gives each transaction another connection, which would not find a prepared statement
+//! again.
 
 /// The statements for one schema.
 #[derive(Debug)]
@@ -66,21 +67,21 @@ const SUMMARY: &str = "COALESCE((SELECT t.summary FROM {schema}.session_summarie
 const TAGS: &str = "(SELECT g.tags FROM {schema}.session_tags g
     WHERE g.session_id = s.session_id)";
 
-/// In place of the summary and the tags where rows are locked: a transaction that waited for a
-/// lock finds the row as it is by then, and these as they were before.
+/// Used instead of the summary and the tags where rows are locked. A transaction that waited for a
+/// lock finds the present row, but the earlier summary and tags.
 const NO_SUMMARY: &str = "''::bytea";
 const NO_TAGS: &str = "NULL::text";
 
-/// Whether a commit that this process of the server makes now waits for a replica.
+/// True if a commit that this process of the server makes now waits for a replica.
 pub(crate) const WAITS: &str = "current_setting('synchronous_standby_names') <> ''
      AND current_setting('synchronous_commit') NOT IN ('off', 'local')";
 
-/// How many columns that are: what a statement reads besides comes after them.
+/// Number of these columns. Other columns of a statement come after them.
 pub(crate) const WIDTH: usize = 17;
 
 /// The key of the session that a key means, or nothing. `$1` is the key, `$2` the same without
-/// white space around it, `$3` whether it comes before an alias, `$4` whether it is taken
-/// literally. What is not needed is not looked for: each part waits for those before it.
+/// white space around it. `$3` is true if the key comes before an alias, `$4` if it is taken
+/// literally. Parts that are not needed are not looked for: each part waits for those before it.
 const MEANT: &str = "COALESCE(
     CASE WHEN $1 <> $2 OR $4 THEN (SELECT key FROM {schema}.sessions WHERE key = $1) END,
     CASE WHEN $3 AND NOT $4 THEN (SELECT key FROM {schema}.sessions WHERE key = $2) END,
@@ -88,18 +89,18 @@ const MEANT: &str = "COALESCE(
         WHERE alias = $2 AND session_key <> $2 ORDER BY file_name, session_key LIMIT 1) END,
     CASE WHEN NOT $4 THEN $2 END)";
 
-/// The visible lines `l` of a session `s`. Not by `session_id = s.session_id`: of a session that
-/// it does not know the server expects as many lines as others have, and would rather read and
-/// sort all of those than go backwards through the index. One with ten thousand lines, among
-/// many with ten, was read whole for its last fifty.
+/// The visible lines `l` of a session `s`. The condition is not `session_id = s.session_id`. For an
+/// unknown session the server expects as many lines as others have, and would rather read and sort
+/// all of them than go backwards through the index. A session with ten thousand lines, among many
+/// with ten, was read whole for its last fifty.
 const VISIBLE: &str = "(l.session_id, l.line_at) >= (s.session_id, s.start_at)
      AND (l.session_id, l.line_at) < (s.session_id, s.end_at) AND l.kind = 0";
 
-/// All or nothing: what the sessions were left as must still be so, and their keys, which leave
-/// versions alone when they change; the lane must have its token, nobody else may be meant by a
-/// key, and nobody may follow. Else this fails, and with it the commit, which is under way already.
-/// The key is no condition of the update: the server would look for the rows by it, which takes
-/// longer than by their numbers.
+/// All or nothing. The sessions must still be in the state that was left, and have the same keys,
+/// because a change of a key leaves the version alone. The lane must have its token, no key may
+/// mean another session, and there must be no followers. Otherwise this fails, and with it the
+/// commit, which is under way already. The key is no condition of the update: the server would look
+/// for the rows by the key, which takes longer than by their numbers.
 const APPEND_KNOWN: &str = "WITH held AS (
      UPDATE {schema}.sessions s SET version = i.version, end_at = i.end_at,
          lines = i.lines, messages = i.messages, updated_at = i.updated_at,
@@ -127,19 +128,20 @@ const APPEND_KNOWN: &str = "WITH held AS (
      AND NOT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now())
      AS int)";
 
-/// The backups of session `$1`, each with the number that it has in session `$2`: its own if that
-/// never had any, so that one that was written down finds the same backup; else the next ones.
+/// The backups of session `$1`, each with the number that it gets in session `$2`. If that session
+/// never had any backup, it is the old number, so that a number that was written down finds the
+/// same backup. Otherwise it is one of the next numbers.
 const MOVED_BACKUPS: &str = "SELECT b.number, CASE WHEN s.backups = 0 THEN b.number
          ELSE s.backups + row_number() OVER (ORDER BY b.number) END AS is_now
      FROM {schema}.backups b JOIN {schema}.sessions s ON s.session_id = $2
      WHERE b.session_id = $1";
 
-/// What else the statement does if ids are to be forgotten.
+/// The addition to the statement if ids are to be forgotten.
 const AND_FORGET: &str = ",
  forgotten AS ({FORGET})";
 
-/// Each session has one id of each turn, so that a range of turns is as many ids at most. Where it
-/// begins is looked for once: found in the condition itself, it would be found for each row.
+/// Each session has one id of each turn, so that a range of turns is as many ids at most. The start
+/// of the range is looked up once. In the condition itself it would be looked up for each row.
 const FORGET: &str = "DELETE FROM {schema}.message_ids m
      USING unnest({COLUMNS}) AS t(session_id, last_turn, most),
          LATERAL (SELECT o.turn FROM {schema}.message_ids o
@@ -148,12 +150,12 @@ const FORGET: &str = "DELETE FROM {schema}.message_ids m
      WHERE m.session_id = t.session_id AND m.turn <> 0 AND m.turn >= oldest.turn
          AND m.turn <= least(t.last_turn, oldest.turn + t.most - 1)";
 
-/// [`FORGET`] with these parameters.
+/// Returns [`FORGET`] with these parameters.
 fn forget(columns: &str) -> String {
     FORGET.replace("{COLUMNS}", columns)
 }
 
-/// The name of a schema as SQL has it: it may be a word of the language.
+/// Returns the name of a schema in quotes, because it may be a word of SQL.
 pub(crate) fn quoted(schema: &str) -> String {
     format!("\"{schema}\"")
 }
@@ -168,16 +170,17 @@ impl Sql {
                 "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1
                  RETURNING settled",
             ),
-            // The gate is locked by a statement of its own: the next one sees who follows
-            // since. In one with the question it could find nobody, and those would not be told.
+            // The gate is locked by a statement of its own, so that the next one sees all followers
+            // since. In one statement with the question it could find nobody, and followers would
+            // not be told.
             take_lane_and_gate: fill(
                 "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1
                  RETURNING settled, pg_advisory_xact_lock_shared($3), {WAITS}",
             ),
-            // Of a transaction that is sent whole, before anything of it is answered. It may
-            // come after its lane gave it up and asked what became of it: then it finds that it
-            // was settled, and does nothing. Nor does it if what began it failed: what follows
-            // would be carried out piece by piece, the pieces before a crash only.
+            // For a transaction that is sent whole, before any answer. It may arrive after its lane
+            // gave it up and asked for its outcome. Then it finds that it was settled, and does
+            // nothing. It also does nothing if its beginning failed: otherwise the rest would be
+            // carried out piece by piece, and after a crash only the first pieces.
             take_lane_at_once: fill(
                 "UPDATE {schema}.lanes SET token = CAST($2 AS bigint), seen_at = now()
                  WHERE lane_id = $1 AND settled = $4
@@ -185,7 +188,7 @@ impl Sql {
                  RETURNING settled, pg_advisory_xact_lock_shared($3), {WAITS}",
             ),
             notify: fill("SELECT pg_notify($1, p) FROM unnest($2::text[]) AS t(p)"),
-            // Whether anybody follows is in each row, of which there is one at least.
+            // Each row tells if there are followers, and there is one row at least.
             claims: fill(
                 "SELECT EXISTS (SELECT 1 FROM {schema}.followers WHERE until > now()), k,
                      c.session_id, c.was_key
@@ -195,11 +198,11 @@ impl Sql {
                      WHERE a.alias = k AND a.session_key <> k
                      ORDER BY a.file_name, a.session_key LIMIT 1) AS c ON true",
             ),
-            // In the order of their numbers, which is the same in every collation: two who lock
-            // the same sessions wait for each other, and not both. The ids are an array, found once: if they were joined to, the
-            // server would look for a row anew in the join after it waited for its lock, not
-            // find it there, and leave it out. A session that is there would pass for one
-            // that is not.
+            // The rows are locked in the order of their numbers, which is the same in every
+            // collation. Of two transactions that lock the same sessions, only one waits. The ids
+            // are an array, which is found once. In a join the server would look for a row anew in
+            // the join after it waited for its lock, not find it there, and leave it out. Then an
+            // existing session would look as if it did not exist.
             lock_sessions: fill(&format!(
                 "SELECT {} FROM {{schema}}.sessions s
                  WHERE s.session_id = ANY(ARRAY(
@@ -220,8 +223,8 @@ impl Sql {
                  JOIN {schema}.message_ids m
                      ON m.session_id = t.session_id AND m.message_id = t.id",
             ),
-            // If another writer made one of them meanwhile, this fails, and all of it is done
-            // again: lines of a session that is not there would be lost.
+            // If another writer made one of the sessions meanwhile, this fails, and all of it is
+            // done again. Otherwise lines of a session that does not exist would be lost.
             insert_sessions: fill(
                 "INSERT INTO {schema}.sessions (session_id, key, file_name, version, history,
                      start_at, end_at, lines, hidden, messages, updated_at, updated_ns, taken,
@@ -299,7 +302,7 @@ impl Sql {
             count_backup: fill(
                 "UPDATE {schema}.sessions SET backups = backups + 1 WHERE session_id = $1",
             ),
-            // As high as it was elsewhere, if no number from it on was given here.
+            // The number is as high as it was elsewhere, if no number from it on was given here.
             number_backup: fill(
                 "UPDATE {schema}.sessions SET backups = greatest(backups + 1, $2)
                  WHERE session_id = $1",
@@ -363,8 +366,8 @@ impl Sql {
             set_key: fill(
                 "UPDATE {schema}.sessions SET key = $2, file_name = $3 WHERE session_id = $1",
             ),
-            // By way of places before all others: the server looks at each row whether another one
-            // has its place.
+            // The lines go by way of places before all others: the server checks for each row that
+            // no other row has its place.
             make_room: fill(
                 "UPDATE {schema}.lines SET line_at =
                      -(line_at + CASE WHEN line_at < $2 THEN $3 ELSE $4 END)
@@ -379,14 +382,14 @@ impl Sql {
                  SELECT $2, line_at + CASE WHEN line_at < $3 THEN 0 ELSE $4 END, kind, line, said
                  FROM {schema}.lines WHERE session_id = $1 AND ($5 OR kind <> 2)",
             ),
-            // Behind so many turns.
+            // The ids get turns after this number of turns.
             renumber_ids: fill(
                 "UPDATE {schema}.message_ids m SET turn = $2 + o.nth
                  FROM (SELECT message_id, row_number() OVER (ORDER BY turn, message_id) AS nth
                      FROM {schema}.message_ids WHERE session_id = $1) AS o
                  WHERE m.session_id = $1 AND m.message_id = o.message_id",
             ),
-            // Of an id that both have the later turn counts.
+            // If both have an id, the later turn counts.
             move_ids: fill(
                 "INSERT INTO {schema}.message_ids (session_id, message_id, turn)
                  SELECT $2, message_id, turn FROM {schema}.message_ids WHERE session_id = $1
@@ -406,7 +409,7 @@ impl Sql {
                  FROM ({MOVED_BACKUPS}) AS n
                  JOIN {{schema}}.backups b ON b.session_id = $1 AND b.number = n.number"
             )),
-            // After the others, which look at how many there were.
+            // Runs after the others, which look at the earlier number of backups.
             count_moved_backups: fill(
                 "UPDATE {schema}.sessions s SET backups = CASE WHEN s.backups = 0
                      THEN (SELECT o.backups FROM {schema}.sessions o WHERE o.session_id = $1)
@@ -445,7 +448,7 @@ impl Sql {
         }
     }
 
-    /// What readers ask often.
+    /// Returns the statements that readers often use.
     pub(crate) fn reads(&self) -> Vec<String> {
         let reads = [
             &self.find,
@@ -458,7 +461,7 @@ impl Sql {
         reads.into_iter().cloned().collect()
     }
 
-    /// What each transaction of a lane says.
+    /// Returns the statements of the transactions of a lane.
     pub(crate) fn writes(&self) -> Vec<String> {
         let writes = [
             &self.take_lane,
@@ -481,7 +484,7 @@ impl Sql {
         writes.into_iter().cloned().collect()
     }
 
-    /// A statement of the reader's own, with `{schema}` and the like filled in.
+    /// Fills in `{schema}` and the like in a statement of the caller.
     pub(crate) fn fill(&self, sql: &str) -> String {
         fill(&self.schema, sql)
     }

@@ -1,4 +1,4 @@
-//! What an operator asks of a store that is open.
+//! The state of an open store, for operators.
 
 use sessionlog::Reply;
 
@@ -6,21 +6,20 @@ use crate::fence::Failover;
 use crate::promise::Promise;
 use crate::store::PostgresStore;
 
-/// How a store and its server are now.
+/// The present state of a store and its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PostgresStatus {
-    /// What the server promises of durable writes now; [`PostgresStore::promise`] is what it
-    /// promised at open.
+    /// The server's present promise for durable writes. [`PostgresStore::promise`] is the promise
+    /// at open.
     pub promise: Promise,
-    /// The last failovers that the store noticed since it was opened, the newest first, at most
-    /// 16.
+    /// The last failovers that the store noticed since it was opened, the newest first, at most 16.
     pub failovers: Vec<Failover>,
 }
 
 impl PostgresStatus {
-    /// What an operator should look at: [`Promise::weaknesses`], and failovers after which
-    /// messages that were acknowledged may be missing.
+    /// Returns the points that an operator should look at: [`Promise::weaknesses`], and failovers
+    /// that may have lost acknowledged messages.
     #[must_use]
     pub fn weaknesses(&self) -> Vec<String> {
         let mut weak = self.promise.weaknesses();
@@ -38,8 +37,8 @@ impl PostgresStatus {
 }
 
 impl PostgresStore {
-    /// Asks the server how it keeps what it acknowledges now, and tells of failovers since the
-    /// store was opened.
+    /// Asks the server for its present promise for acknowledged writes, and returns it with the
+    /// failovers since the store was opened.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {

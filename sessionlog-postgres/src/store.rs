@@ -1,4 +1,4 @@
-//! The store: opening, closing, and how a verb gets to a lane or a connection.
+//! The store: opening, closing, and the way of a verb to a lane or a connection.
 
 use std::future::Future;
 use std::num::NonZero;
@@ -29,20 +29,21 @@ use crate::sql::Sql;
 
 /// Sessions in a PostgreSQL database, for any number of callers in any number of processes.
 ///
-/// Cheap to clone; the last clone that is dropped closes the store. It has a runtime of its
-/// own: replies are awaited under any, or waited for on a plain thread.
+/// Cheap to clone. The last clone that is dropped closes the store. The store has its own runtime:
+/// you can await replies under any runtime, or wait for them on a plain thread.
 ///
-/// Verbs have the names, types and meaning of those of a
-/// [`StoreHandle`](sessionlog::StoreHandle). What is stored of a message are the bytes that
-/// its line has in a session file.
+/// Verbs have the names, types and meaning of those of a [`StoreHandle`](sessionlog::StoreHandle).
+/// The database stores a message as the bytes that its line has in a session file.
 ///
 /// # Errors all verbs share
 ///
-/// [`Error::InvalidKey`] for a key that is none, [`Error::Closed`] after the store was closed,
-/// [`Error::Unavailable`] if the database cannot be reached, has no connection free, or does
-/// not answer in time: a write took no effect then. [`Error::OutcomeUnknown`] (writes only) if
-/// the connection was lost during the commit and the database could not be asked about it
-/// since. [`Error::Io`] for what the database refuses.
+/// * [`Error::InvalidKey`] for a key that is not valid.
+/// * [`Error::Closed`] after the store was closed.
+/// * [`Error::Unavailable`] if the database cannot be reached, has no free connection, or does not
+///   answer in time. A write took no effect then.
+/// * [`Error::OutcomeUnknown`] (writes only) if the connection was lost during the commit and the
+///   database could not be asked about it since.
+/// * [`Error::Io`] if the database refuses the statement.
 #[derive(Clone, Debug)]
 pub struct PostgresStore {
     pub(crate) inner: Arc<Inner>,
@@ -57,25 +58,25 @@ pub(crate) struct Inner {
     promise: Promise,
     runtime: Option<Runtime>,
     queue: Arc<Queue>,
-    /// None once the store is closed.
+    /// Empty once the store is closed.
     lanes: Mutex<Vec<JoinHandle<()>>>,
-    /// How many commands may still be queued.
+    /// Number of commands that may still be queued.
     places: Arc<Semaphore>,
-    /// Bytes of commands that may still be queued, in KiB.
+    /// Number of bytes of commands that may still be queued, in KiB.
     room: Arc<Semaphore>,
 }
 
-/// What a command takes at least of the room in the queue, KiB.
+/// The least room in the queue that a command takes, in KiB.
 const LEAST_ROOM: usize = 1;
 
 impl PostgresStore {
-    /// Opens a store, makes or updates its tables, and finds out what the server promises;
-    /// tries for [`retry`](PostgresOptions::retry) if no server answers. Blocks; from async
-    /// code call [`connect`](Self::connect).
+    /// Opens a store, makes or updates its tables, and reads the server's promise. If no server
+    /// answers, it tries for [`retry`](PostgresOptions::retry). Blocks; from async code call
+    /// [`connect`](Self::connect).
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if no server that takes writes answers, [`Error::Io`] if the
-    /// options do not read or the tables are of a newer version.
+    /// [`Error::Unavailable`] if no server that takes writes answers. [`Error::Io`] if the options
+    /// cannot be read or the tables are of a newer version.
     pub fn open(options: PostgresOptions) -> Result<Self> {
         let runtime = runtime()?;
         let (told, answer) = std::sync::mpsc::channel();
@@ -94,7 +95,7 @@ impl PostgresStore {
         }
     }
 
-    /// As [`open`](Self::open), for async code.
+    /// Does the same as [`open`](Self::open), for async code.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -141,13 +142,13 @@ impl PostgresStore {
         }
     }
 
-    /// What the server promised of durable writes when the store was opened.
+    /// Returns the server's promise for durable writes at the time when the store was opened.
     #[must_use]
     pub fn promise(&self) -> &Promise {
         &self.inner.promise
     }
 
-    /// The same store, with another level of durability for appends and summaries.
+    /// Returns the same store, with another level of durability for appends and summaries.
     /// Truncations, rewrites and deletions are always durable.
     #[must_use]
     pub fn with_durability(&self, level: Durability) -> Self {
@@ -157,8 +158,9 @@ impl PostgresStore {
         }
     }
 
-    /// The same store, taking keys literally: no alias is resolved. (But what is written under a
-    /// key that a session had before it was [renamed](Self::rename_session) goes along with it.)
+    /// Returns the same store, which takes keys literally: no alias is resolved. There is one
+    /// exception. If a session was [renamed](Self::rename_session), writes under its earlier key go
+    /// to it.
     #[must_use]
     pub fn exact_keys(&self) -> Self {
         Self {
@@ -167,7 +169,7 @@ impl PostgresStore {
         }
     }
 
-    /// Has work done on the store's runtime, where its connections are.
+    /// Runs work on the store's runtime, which has the store's connections.
     pub(crate) fn work<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -181,7 +183,7 @@ impl PostgresStore {
         })
     }
 
-    /// Has a lane carry out what `prepare` comes to, when it is asked for.
+    /// Makes a lane carry out the command that `prepare` returns, when the reply is asked for.
     pub(crate) fn write(
         &self,
         key: &str,
@@ -228,7 +230,7 @@ impl PostgresStore {
         Ok(answered)
     }
 
-    /// Messages as lines.
+    /// Encodes messages as lines.
     pub(crate) fn lines(&self, messages: Vec<Message>) -> Result<Vec<NewLine>> {
         let options = &self.inner.shared.options;
         let (now, _) = kit::now();
@@ -243,8 +245,8 @@ impl PostgresStore {
         Ok(lines.into_iter().map(NewLine::read).collect())
     }
 
-    /// Carries out what is queued, and closes the connections, for all clones. Later verbs
-    /// fail; closing again does nothing.
+    /// Carries out the queued commands, and closes the connections, for all clones. Later verbs
+    /// fail. A second close does nothing.
     ///
     /// # Errors
     /// None.
@@ -254,7 +256,8 @@ impl PostgresStore {
             this.inner.shared.closed.store(true, Ordering::Release);
             let tasks = this.inner.end_lanes();
             for task in tasks {
-                // A lane that panicked has answered nobody; they are told that it is closed.
+                // A lane that panicked has not answered its callers. They are told that the store
+                // is closed.
                 let _ = task.await;
             }
             this.inner.listener.end();
@@ -264,8 +267,8 @@ impl PostgresStore {
     }
 }
 
-/// What comes of `work` unless it takes longer. `work` is polled where this is, and the timer
-/// runs on the store's runtime.
+/// Returns the result of `work` unless it takes longer. `work` is polled in the caller's task, and
+/// the timer runs on the store's runtime.
 async fn within<T>(
     handle: Option<&Handle>,
     most: Duration,
@@ -293,7 +296,7 @@ impl Inner {
         self.runtime.as_ref().map(Runtime::handle)
     }
 
-    /// Has the lanes carry out what is queued, and end.
+    /// Makes the lanes carry out the queued commands, and end.
     fn end_lanes(&self) -> Vec<JoinHandle<()>> {
         self.queue.close();
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -307,14 +310,14 @@ impl Drop for Inner {
         self.end_lanes();
         self.listener.end();
         if let Some(runtime) = self.runtime.take() {
-            // Everyone who waits holds a clone of the store: nobody does.
+            // Every waiting caller holds a clone of the store, so nobody waits.
             runtime.shutdown_background();
         }
     }
 }
 
-/// The threads of a store: on two processors the server needs more than half of them, and a
-/// second thread of ours takes its time.
+/// Starts the threads of a store. On two processors the server needs more than half of them, and a
+/// second thread of this process takes its time.
 fn runtime() -> Result<Runtime> {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -391,7 +394,7 @@ async fn try_to_prepare(
     }
     if options.migrate {
         schema::find_whom(&connection, &options.schema).await?;
-        // Lanes of processes that were killed; nobody looks for their commits any more.
+        // These are lanes of processes that were killed. Nobody looks for their commits any more.
         let sql = "DELETE FROM {schema}.lanes WHERE seen_at < now() - interval '30 days'";
         let sql = sql.replace("{schema}", &crate::sql::quoted(&options.schema));
         connection.run(&sql).await?;
@@ -399,7 +402,7 @@ async fn try_to_prepare(
     if options.text_search {
         schema::index_words(&connection, &options.schema).await?;
     }
-    // Only PostgreSQL has it, and the catalogue that says so.
+    // Only PostgreSQL has it, and the catalogue that lists it.
     let has_word_index = options.text_search
         || promise.is_postgresql() && schema::has_word_index(&connection, &options.schema).await?;
     Ok((promise, has_word_index))

@@ -1,5 +1,6 @@
-//! One transaction over the rows of some sessions: locked in one round trip, changed in
-//! memory, and written and committed in another; or one round trip, if this process knows them.
+//! One transaction over the rows of some sessions. They are locked in one round trip, changed in
+//! memory, and written and committed in another. If this process knows the sessions, one round trip
+//! is enough.
 
 mod at_once;
 mod commit;
@@ -26,7 +27,7 @@ use crate::row::{NewLine, Notice, Session};
 #[derive(Clone, Debug)]
 struct Claim {
     key: String,
-    /// Whether the alias is an earlier key of that session.
+    /// True if the alias is an earlier key of that session.
     was_key: bool,
 }
 
@@ -35,24 +36,24 @@ pub(crate) struct Transaction<'a> {
     pub(crate) connection: &'a Connection,
     pub(crate) shared: &'a Shared,
     opening: Opening,
-    /// How often the lane asked for a commit whose answer was lost.
+    /// The number of times that the lane asked for a commit after the answer was lost.
     pub(crate) settled: i64,
-    /// Whether its commit waits for a replica, if the server said so.
+    /// True if its commit waits for a replica, if the server told it.
     waits: Option<bool>,
-    /// Whether nothing was sent yet, and the sessions are as this process knows them.
+    /// True if nothing was sent yet, and the sessions are in the state that this process knows.
     is_presumed: bool,
-    /// By key; those that are gone are not among them.
+    /// The sessions by key. Sessions that are gone are not among them.
     pub(crate) sessions: HashMap<String, Session>,
     /// The session that an alias means.
     claims: HashMap<String, Claim>,
     /// Keys that were presumed to be no alias of another session.
     unclaimed: Vec<&'a str>,
-    /// Which ids each session took before.
+    /// The ids that each session took before.
     taken: HashSet<(i64, Vec<u8>)>,
     lines: Vec<(i64, i64, Cow<'a, NewLine>)>,
     /// Ids to be remembered, each with its turn among those of its session.
     ids: Vec<(i64, i64, &'a str)>,
-    /// Which of a session's ids are forgotten.
+    /// The ids of a session that are forgotten.
     outworn: HashMap<i64, Forgotten>,
     notices: Vec<Notice>,
     is_followed: bool,
@@ -113,16 +114,16 @@ impl<'a> Transaction<'a> {
         let sql = &self.shared.sql;
         let claimed: [Param<'_>; 1] = [(&names, Type::TEXT_ARRAY)];
         let locked: [Param<'_>; 2] = [(&keys, Type::TEXT_ARRAY), (&names, Type::TEXT_ARRAY)];
-        // Polled in this order, they are sent in it, and all at once. Aliases are read after the
-        // locks: while this waits for a row, its session may get another key and leave the old one
-        // as an alias. Without the alias a second session of the old key would be made.
+        // These are polled in this order, so they are sent in it, and all at once. Aliases are read
+        // after the locks. While this waits for a row, its session may get another key and leave
+        // the old one as an alias. Without the alias a second session of the old key would be made.
         let (settled, rows, claims) = tokio::join!(
             self.opening.send(self.connection, self.shared),
             self.connection.query(&sql.lock_sessions, &locked),
             self.connection.query(&sql.claims, &claimed),
         );
         (self.settled, self.waits) = settled?;
-        // What failed first says why; what was sent after it fails with the transaction.
+        // The first failure has the reason. Later statements fail with the transaction.
         let (rows, claims) = (rows?, claims?);
         let is_followed = claims.first().is_some_and(|row| row.get(0));
         self.is_followed = self.shared.note_followers(is_followed);
@@ -147,7 +148,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// The key of the session that an order is for, which may not be there.
+    /// Returns the key of the session that an order is for. The session need not exist.
     ///
     /// # Errors
     /// `InvalidKey`.
@@ -160,7 +161,7 @@ impl<'a> Transaction<'a> {
         Ok(claim.map_or(key, |claim| claim.key.clone()))
     }
 
-    /// The same of any key that the order names.
+    /// Does the same for any key that the order names.
     pub(crate) fn meant(&self, key: &str, exact: bool) -> Result<String> {
         kit::check_key(key)?;
         if exact {
@@ -180,16 +181,16 @@ impl<'a> Transaction<'a> {
         Ok(if has(trimmed) { trimmed } else { key }.to_owned())
     }
 
-    /// The key of the session that has this one as an alias, the first by file name if several do,
-    /// also where the key means its own session.
+    /// Returns the key of the session that has this key as an alias, the first by file name if
+    /// several do. It does so also if the key means its own session.
     pub(crate) fn claimant(&self, key: &str) -> Option<&str> {
         self.claims.get(key).map(|claim| &*claim.key)
     }
 
-    /// Carries out what needs the session's row and no other.
+    /// Carries out an update that needs the session's row and no other.
     ///
     /// # Errors
-    /// Those of the verb. The session is as it was then.
+    /// Those of the verb. The session is unchanged then.
     pub(crate) fn update(&mut self, key: &str, update: &'a Update) -> Result<Outcome> {
         if let Some(outcome) = self.is_settled(key, update)? {
             return Ok(outcome);
@@ -197,7 +198,7 @@ impl<'a> Transaction<'a> {
         Ok(self.make(key, update, update.kind(false)))
     }
 
-    /// Makes the change that an update says, but for what it hides and tags.
+    /// Makes the change of an update, except for hidden lines and tags.
     pub(crate) fn make(&mut self, key: &str, update: &'a Update, kind: ChangeKind) -> Outcome {
         let session = self.session(key);
         let had_lines = session.lines > 0;
@@ -221,7 +222,7 @@ impl<'a> Transaction<'a> {
         changed
     }
 
-    /// What comes of an update without a change, if that is so.
+    /// Returns the outcome of an update without a change, if there is nothing to change.
     ///
     /// # Errors
     /// `VersionConflict`, `PositionNotFound`.
@@ -244,7 +245,7 @@ impl<'a> Transaction<'a> {
         Ok((update.says_nothing() && !hides).then_some(Outcome::Updated(found, true)))
     }
 
-    /// The session of a key, made if need be.
+    /// Returns the session of a key. Makes it if needed.
     pub(crate) fn session(&mut self, key: &str) -> &mut Session {
         let made = || Session::made(key);
         self.sessions.entry(key.to_owned()).or_insert_with(made)
@@ -260,12 +261,12 @@ impl<'a> Transaction<'a> {
         self.lines.push((id, at, line));
     }
 
-    /// Adds a line at a place of a session, of which the caller counts it.
+    /// Adds a line at a place of a session. The caller adds it to the session's counts.
     pub(crate) fn put(&mut self, (id, at): (i64, i64), line: NewLine) {
         self.lines.push((id, at, Cow::Owned(line)));
     }
 
-    /// The session was changed so: it gets another version, and followers are told.
+    /// Notes that the session was changed: gives it another version, and tells followers.
     pub(crate) fn changed(&mut self, key: &str, kind: ChangeKind) -> Outcome {
         let session = self.session(key);
         session.touch();
@@ -274,7 +275,7 @@ impl<'a> Transaction<'a> {
         Outcome::Updated(version, true)
     }
 
-    /// Followers are told what a session is now.
+    /// Tells followers the present state of a session.
     pub(crate) fn tell(&mut self, key: &str, kind: ChangeKind) {
         if self.is_followed {
             let notice = Notice::of(self.session(key), kind);
@@ -282,7 +283,8 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// The session of a key is gone: the caller removed its rows, or gave them another key.
+    /// Notes that the session of a key is gone: the caller removed its rows, or gave them another
+    /// key.
     pub(crate) fn gone(&mut self, key: &str) {
         if let Some(mut session) = self.sessions.remove(key) {
             session.version += 1;
@@ -293,6 +295,8 @@ impl<'a> Transaction<'a> {
     }
 }
 
+/// Checks the version of a session.
+///
 /// # Errors
 /// `VersionConflict`.
 pub(crate) fn require(key: &str, found: Version, expected: Option<Version>) -> Result<()> {
@@ -306,13 +310,13 @@ pub(crate) fn require(key: &str, found: Version, expected: Option<Version>) -> R
     }
 }
 
-/// The channel that a store notifies on.
+/// Returns the channel on which a store notifies.
 pub(crate) fn channel(schema: &str) -> String {
     format!("sessionlog_{schema}")
 }
 
-/// The lock that a follower takes to begin with: no writer that does not know of it is under
-/// way then.
+/// Returns the number of the lock that a follower takes when it begins. While it holds the lock, no
+/// writer that does not know of it is under way.
 pub(crate) fn follower_gate(schema: &str) -> i64 {
     use sha2::{Digest, Sha256};
     let hash = Sha256::digest(format!("sessionlog followers {schema}"));

@@ -1,4 +1,4 @@
-//! The changes that look at a session's lines: each in a transaction of its own.
+//! The changes that look at a session's lines, each in a transaction of its own.
 
 mod amend;
 mod backups;
@@ -20,7 +20,7 @@ use crate::row::{CHECKPOINT, MESSAGE, NewLine, Session, random};
 use crate::transaction::{Transaction, require};
 
 impl<'a> Transaction<'a> {
-    /// Carries out any verb. What is answered with an error changed nothing.
+    /// Carries out any verb. A verb that is answered with an error changed nothing.
     pub(crate) async fn carry_out(&mut self, order: &'a Order) -> Tried<Result<Outcome>> {
         let key = match self.resolve(order) {
             Ok(key) => key,
@@ -60,7 +60,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// Carries out an update that hides lines, or changes tags, which are read first.
+    /// Carries out an update that hides lines, or changes tags. These are read first.
     async fn look_and_update(&mut self, key: &str, update: &'a Update) -> Tried<Result<Outcome>> {
         match self.is_settled(key, update) {
             Ok(None) => {}
@@ -107,7 +107,7 @@ impl<'a> Transaction<'a> {
         Ok(Ok(Outcome::Number(id)))
     }
 
-    /// Puts lines in the place of all there are.
+    /// Replaces all lines.
     async fn replace(&mut self, key: &str, lines: &'a [NewLine]) -> Tried<()> {
         self.empty(key).await?;
         for line in lines {
@@ -116,7 +116,7 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Removes all lines; the session, made if need be, begins another history.
+    /// Removes all lines, and begins another history. Makes the session if needed.
     async fn empty(&mut self, key: &str) -> Tried<()> {
         let session = self.session(key);
         let id = session.id;
@@ -192,7 +192,7 @@ impl<'a> Transaction<'a> {
         Ok(Ok(Outcome::Done))
     }
 
-    /// Removes hidden lines, but for control records, which hold on.
+    /// Removes hidden lines, except for control records, which stay in force.
     async fn compact(&mut self, key: &str) -> Tried<Result<Outcome>> {
         let Some(session) = self.sessions.get(key) else {
             return Ok(Ok(Outcome::Done));
@@ -227,7 +227,7 @@ impl<'a> Transaction<'a> {
         Ok(Ok(Outcome::Done))
     }
 
-    /// What the control records of a session say; its messages are not among it.
+    /// Returns the content of the control records of a session, without its messages.
     pub(crate) async fn moment(&self, key: &str) -> Tried<Moment> {
         let Some(session) = self.sessions.get(key) else {
             return Ok(Moment::new(
@@ -242,7 +242,7 @@ impl<'a> Transaction<'a> {
         Ok(Moment::new(session.meta(), parts))
     }
 
-    /// Whether it has neither a visible message nor a summary.
+    /// True if it has neither a visible message nor a summary.
     async fn is_blank(&self, key: &str) -> Tried<bool> {
         Ok(match self.sessions.get(key) {
             Some(one) => one.messages == 0 && self.summary_of(one).await?.trim().is_empty(),
@@ -250,7 +250,7 @@ impl<'a> Transaction<'a> {
         })
     }
 
-    /// The summary of a session that was locked.
+    /// Returns the summary of a session that was locked.
     async fn summary_of(&self, session: &Session) -> Tried<String> {
         if session.change.summary || session.change.is_new {
             return Ok(session.summary.clone());
@@ -262,7 +262,7 @@ impl<'a> Transaction<'a> {
         Ok(String::from_utf8_lossy(&summary).into_owned())
     }
 
-    /// The tags of a session that was locked.
+    /// Returns the tags of a session that was locked.
     async fn tags_of(&self, session: &Session) -> Tried<SessionTags> {
         if session.change.tags || session.change.is_new {
             return Ok(session.tags.clone());
@@ -274,8 +274,8 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// The tables that have rows of a session. What a deletion leaves in one of them, nobody finds
-/// again and no erasure removes.
+/// The tables that have rows of a session. Rows that a deletion leaves in one of them are never
+/// found again, and no erasure removes them.
 const TABLES: [&str; 8] = [
     "lines",
     "session_aliases",
@@ -287,7 +287,7 @@ const TABLES: [&str; 8] = [
     "sessions",
 ];
 
-/// How many lines, and messages among them.
+/// The number of lines, and of messages among them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     lines: i64,

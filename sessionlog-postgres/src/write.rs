@@ -1,4 +1,4 @@
-//! The verbs that change what a session says.
+//! The verbs that change the content of a session.
 
 use serde_json::value::RawValue;
 use sessionlog::backend::kit::{self, TagChange};
@@ -19,8 +19,8 @@ impl PostgresStore {
         self.append_all(key, vec![Message::new(role, content)])
     }
 
-    /// Appends a message. A missing `created_at` becomes the time of the call; a transient
-    /// one is accepted and not stored.
+    /// Appends a message. A missing `created_at` becomes the time of the call. A transient message
+    /// is accepted and not stored.
     ///
     /// # Errors
     /// As [`add_message`](Self::add_message).
@@ -28,7 +28,7 @@ impl PostgresStore {
         self.append_all(key, vec![message])
     }
 
-    /// Appends several messages as one: all of them are there, or none.
+    /// Appends several messages as one change: all of them are stored, or none.
     ///
     /// # Errors
     /// As [`add_message`](Self::add_message), and [`Error::MessageTooLarge`] for a batch over
@@ -38,13 +38,12 @@ impl PostgresStore {
         map(self.update(key, update), |_| Ok(()))
     }
 
-    /// Appends messages, but only if the session still has the history that `position` is of; the
-    /// version that the session is at then. What was appended or truncated meanwhile does not
-    /// matter.
+    /// Appends messages, but only if the session still has the history of `position`. Returns the
+    /// version after that. Messages that were appended or truncated meanwhile do not matter.
     ///
     /// # Errors
-    /// [`Error::PositionNotFound`] if it was deleted, cleared, replaced or taken back since, and
-    /// those of [`append_all`](Self::append_all).
+    /// [`Error::PositionNotFound`] if the history was deleted, cleared, replaced or reverted since,
+    /// and those of [`append_all`](Self::append_all).
     pub fn append_after(
         &self,
         key: &str,
@@ -55,11 +54,10 @@ impl PostgresStore {
         self.update(key, update.append(messages))
     }
 
-    /// Appends messages, unless the session took some under this id before. The id is any
-    /// text of 1 to 256 bytes; each session has its own. It is remembered in the transaction
-    /// that appends the messages, until
-    /// [`once_ids`](crate::PostgresOptions::once_ids) newer ones were taken at least, or the
-    /// session is deleted.
+    /// Appends messages, unless the session took some under this id before. The id is any text of 1
+    /// to 256 bytes. Each session has its own ids. The id is remembered in the transaction that
+    /// appends the messages. It stays until at least [`once_ids`](crate::PostgresOptions::once_ids)
+    /// newer ones were taken, or the session is deleted.
     ///
     /// # Errors
     /// [`Error::InvalidMessageId`], and those of [`append_all`](Self::append_all).
@@ -82,10 +80,11 @@ impl PostgresStore {
         map(written, |outcome| Ok(outcome.appended()))
     }
 
-    /// Appends, replaces the summary, title, labels and pin, hides old messages and records the
-    /// token count, as far as the [`Update`](sessionlog::Update) says so, in one transaction; the
-    /// version that the session is at then. Versions hold across processes and reopening.
-    /// [`Update::replace`](sessionlog::Update::replace) goes with an expected version alone.
+    /// Makes the changes of an [`Update`](sessionlog::Update) in one transaction, and returns the
+    /// version after it. An update can append messages, replace the summary, title, labels and pin,
+    /// hide old messages and record the token count. Versions hold across processes and reopening.
+    /// [`Update::replace`](sessionlog::Update::replace) can only be combined with an expected
+    /// version.
     ///
     /// # Errors
     /// [`Error::VersionConflict`], [`Error::PositionNotFound`], [`Error::Unsupported`], and those
@@ -129,8 +128,8 @@ impl PostgresStore {
         map(written, |outcome| Ok(outcome.version()))
     }
 
-    /// Replaces a session's history; prompt, checkpoints and token counts go with the lines,
-    /// summary, scope and aliases stay. Always durable.
+    /// Replaces a session's history. Prompt, checkpoints and token counts go with the lines.
+    /// Summary, scope and aliases stay. Always durable.
     ///
     /// # Errors
     /// As [`append_all`](Self::append_all).
@@ -138,8 +137,8 @@ impl PostgresStore {
         done(self.replace(key, messages, None))
     }
 
-    /// Replaces a session's history as [`set_history`](Self::set_history), but only if it is at
-    /// this version; the version that it is at then.
+    /// Replaces a session's history as [`set_history`](Self::set_history) does, but only if the
+    /// session is at this version. Returns the version after that.
     ///
     /// # Errors
     /// [`Error::VersionConflict`], and those of [`append_all`](Self::append_all).
@@ -168,11 +167,11 @@ impl PostgresStore {
         })
     }
 
-    /// Replaces the message at a position; the version that the session is at then. A message
-    /// without `created_at` gets that of the old one. What is appended meanwhile stays; if the
-    /// message was truncated, edited or removed since the position was read, nothing changes.
-    /// Backups and forks that were made before keep the old message, and nothing else does.
-    /// Earlier positions become invalid. The server moves the lines behind it. Always durable.
+    /// Replaces the message at a position, and returns the version after that. A message without
+    /// `created_at` gets that of the old one. Messages that are appended meanwhile stay. If the
+    /// message was truncated, edited or removed since the position was read, nothing changes. Only
+    /// earlier backups and forks keep the old message. Earlier positions become invalid. The server
+    /// moves the lines behind the message. Always durable.
     ///
     /// # Errors
     /// [`Error::PositionNotFound`]; [`Error::InvalidMessage`], also for a message of reasoning
@@ -181,7 +180,7 @@ impl PostgresStore {
         self.amend(key, position, Some(message))
     }
 
-    /// Removes the message at a position, as [`edit`](Self::edit) replaces one.
+    /// Removes the message at a position, in the way in which [`edit`](Self::edit) replaces one.
     ///
     /// # Errors
     /// [`Error::PositionNotFound`], and those all verbs share.
@@ -203,9 +202,9 @@ impl PostgresStore {
         map(self.update(key, update), |_| Ok(()))
     }
 
-    /// Replaces a session's title; an empty one takes it away. A session that does not exist is
-    /// made. Title, labels and pin stay until the session is deleted; a fork takes title and
-    /// labels along.
+    /// Replaces a session's title. An empty title removes it. A session that does not exist is
+    /// made. Title, labels and pin stay until the session is deleted. A fork takes title and labels
+    /// along.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {
@@ -232,8 +231,8 @@ impl PostgresStore {
         )
     }
 
-    /// Replaces a session's labels, as [`set_title`](Self::set_title) does its title. White space
-    /// around each is left out, and what is blank or stands there already.
+    /// Replaces a session's labels, as [`set_title`](Self::set_title) replaces its title. White
+    /// space around each label is left out. Blank and repeated labels are left out, too.
     ///
     /// # Errors
     /// As [`set_title`](Self::set_title).
@@ -248,7 +247,7 @@ impl PostgresStore {
         )
     }
 
-    /// Pins a session, or unpins it, as [`set_title`](Self::set_title) gives it a title.
+    /// Pins a session, or unpins it. It works as [`set_title`](Self::set_title).
     ///
     /// # Errors
     /// As [`set_title`](Self::set_title).
@@ -269,7 +268,7 @@ impl PostgresStore {
         self.truncate_to(key, Keep::Last(keep_last))
     }
 
-    /// Hides all but what `keep` says.
+    /// Hides all messages except those that `keep` names.
     ///
     /// # Errors
     /// Those all verbs share, and [`Error::PositionNotFound`].
@@ -278,7 +277,7 @@ impl PostgresStore {
         map(self.update(key, update), |_| Ok(()))
     }
 
-    /// Removes a session's hidden lines, but for control records, which hold on.
+    /// Removes a session's hidden lines, except for control records, which stay in force.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -286,8 +285,8 @@ impl PostgresStore {
         done(self.write(key, || Ok(Verb::Compact)))
     }
 
-    /// Deletes a session, with its aliases, its backups and the ids of its messages. Does nothing to one
-    /// that does not exist. Always durable.
+    /// Deletes a session, with its aliases, its backups and the ids of its messages. Does nothing
+    /// to a session that does not exist. Always durable.
     ///
     /// # Errors
     /// Those all verbs share.
@@ -295,15 +294,15 @@ impl PostgresStore {
         self.delete_at(key, None)
     }
 
-    /// The same, if the session is at that version.
+    /// Does the same, if the session is at that version.
     pub(crate) fn delete_at(&self, key: &str, expect: Option<Version>) -> Reply<()> {
         done(self.write(key, move || Ok(Verb::Delete { expect })))
     }
 }
 
-/// Who a session is.
+/// The identity of a session.
 impl PostgresStore {
-    /// Replaces a session's scope and aliases, creating it if needed. The key is taken
+    /// Replaces a session's scope and aliases. Creates the session if needed. The key is taken
     /// literally.
     ///
     /// # Errors
@@ -318,9 +317,9 @@ impl PostgresStore {
         done(self.identify(key, scope, aliases, Verb::Upsert))
     }
 
-    /// Takes over the history and summary of the first of `aliases` that has either, if the
-    /// session has neither itself, and replaces scope and aliases in the same transaction;
-    /// whether it did. The key is taken literally. Never takes over an agent's main session.
+    /// Takes over the history and summary of the first of `aliases` that has either, if the session
+    /// has neither itself. Replaces scope and aliases in the same transaction. Returns true if it
+    /// took something over. The key is taken literally. Never takes over an agent's main session.
     ///
     /// # Errors
     /// As [`upsert_session_meta`](Self::upsert_session_meta).
@@ -337,10 +336,10 @@ impl PostgresStore {
         map(written, |outcome| Ok(outcome == Outcome::Whether(true)))
     }
 
-    /// Gives a session its scope and aliases, and takes over what the first of the aliases
-    /// has that has anything, in one transaction; whether it took something over. If nothing
-    /// is to be changed, nothing is written. White space around the key does not count,
-    /// unless a session has it in its key; apart from that it is taken literally.
+    /// Gives a session its scope and aliases, and takes over the content of the first alias that
+    /// has any, in one transaction. Returns true if it took something over. If there is nothing to
+    /// change, nothing is written. White space around the key does not count, unless a session has
+    /// it in its key. Apart from that the key is taken literally.
     ///
     /// # Errors
     /// As [`upsert_session_meta`](Self::upsert_session_meta).
@@ -364,24 +363,24 @@ impl PostgresStore {
     }
 
     /// Gives a session another key, as
-    /// [`StoreHandle::rename_session`](sessionlog::StoreHandle::rename_session): its lines, hidden
-    /// ones included, summary, scope, title, labels and pin, unknown fields, times and version, the
-    /// ids of messages taken [once](Self::append_once) and backups, in one transaction; always
-    /// durable. Positions in it stay valid.
+    /// [`StoreHandle::rename_session`](sessionlog::StoreHandle::rename_session) does. These go
+    /// along: its lines, hidden ones included, summary, scope, title, labels and pin, unknown
+    /// fields, times and version, the ids of messages taken [once](Self::append_once) and backups.
+    /// All is done in one transaction, and is always durable. Positions in the session stay valid.
     ///
-    /// The old key becomes an alias of the new one, and so do the old one's aliases. What any
-    /// process writes under the old key arrives at the new one from then on, also with
-    /// [exact keys](Self::exact_keys), as long as the old key is an alias and no session's own key.
-    /// [`ensure_session_metadata`](Self::ensure_session_metadata) and
-    /// [`upsert_session_meta`](Self::upsert_session_meta) say whose a key is, and make a session of
-    /// it. Whoever follows changes is told that the new key's session was replaced and the old
-    /// one's deleted.
+    /// The old key and the old session's aliases become aliases of the new key. From then on,
+    /// writes of any process under the old key arrive at the new one, also with [exact
+    /// keys](Self::exact_keys). That holds as long as the old key is an alias and no session's own
+    /// key. [`ensure_session_metadata`](Self::ensure_session_metadata) and
+    /// [`upsert_session_meta`](Self::upsert_session_meta) set the owner of a key, and make a
+    /// session of it. Followers of changes are told that the new key's session was replaced and the
+    /// old one's deleted.
     ///
-    /// It takes its turn among the commands of the old key; what was asked of the new one and not
-    /// awaited before may come after it. If there is a session of the new key, which has neither
-    /// messages nor a summary then, the database copies lines and backups, and it takes as long;
-    /// else it rewrites a few rows. Both keys are taken literally; white space around them does not
-    /// count, unless a session has it in its key.
+    /// The command takes its turn among the commands of the old key. If commands for the new key
+    /// were queued before and not awaited, they may be carried out after it. If a session of the
+    /// new key exists, without messages and summary, the database copies lines and backups, and the
+    /// command takes as long as that. Otherwise it rewrites a few rows. Both keys are taken
+    /// literally. White space around them does not count, unless a session has it in its key.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {
@@ -405,19 +404,23 @@ impl PostgresStore {
         done(self.go_on_as(old, new, false))
     }
 
-    /// Puts the history of a session before that of another, which has the messages of both
-    /// then, as [`StoreHandle::merge_session`](sessionlog::StoreHandle::merge_session). As
-    /// [`rename_session`](Self::rename_session) in all else. The database copies the older
-    /// session's lines and backups: it takes as long as that, and the other writers of both wait
-    /// meanwhile.
+    /// Puts the history of a session before that of another, which has the messages of both then,
+    /// as [`StoreHandle::merge_session`](sessionlog::StoreHandle::merge_session) does. In all else
+    /// it works as [`rename_session`](Self::rename_session). The database copies the older
+    /// session's lines and backups. The command takes as long as that, and the other writers of
+    /// both sessions wait meanwhile.
     ///
-    /// Lines that either of them hides come first, and stay hidden. The summary is the older
-    /// one's and, after an empty line, the newer one's. The newer session keeps its scope
-    /// and its title, if it has any, and its unknown fields; it gets those that it lacks. Labels
-    /// are those of both; it is pinned if either is; it was created when the first of them
-    /// was. The older one's checkpoints cannot be gone back to any more. Its backups come
-    /// after the newer one's, with new numbers, if that ever had any; its message ids are the older
-    /// ones. Positions in either become invalid, unless the newer one has no line.
+    /// * Hidden lines of both come first, and stay hidden.
+    /// * The summary is the older one's and, after an empty line, the newer one's.
+    /// * The newer session keeps its scope, its title and its unknown fields, and gets those that
+    ///   it lacks.
+    /// * Labels are those of both. It is pinned if either is.
+    /// * It was created when the first of them was.
+    /// * Nobody can go back to the older one's checkpoints any more.
+    /// * If the newer one ever had a backup, the older one's backups come after its own, with new
+    ///   numbers.
+    /// * The older one's message ids count as the older ones.
+    /// * Positions in either become invalid, unless the newer one has no line.
     ///
     /// ```no_run
     /// # fn main() -> sessionlog::Result<()> {
@@ -452,8 +455,8 @@ impl PostgresStore {
         })
     }
 
-    /// Whether a session has just this scope and these aliases: then nothing is to be taken
-    /// over from any of them, and nothing is written. Gateways ask this of every message.
+    /// True if a session has just this scope and these aliases. Then there is nothing to take over
+    /// from any of them, and nothing is written. Gateways ask this for every message.
     async fn is_known_as(
         &self,
         key: &str,
@@ -489,7 +492,7 @@ impl PostgresStore {
     }
 }
 
-/// The line of a token count.
+/// Makes the line of a token count.
 pub(crate) fn usage(tokens: i64) -> NewLine {
     NewLine {
         kind: USAGE,
@@ -509,7 +512,7 @@ pub(crate) fn done(reply: Reply<Outcome>) -> Reply<()> {
     map(reply, |_| Ok(()))
 }
 
-/// What `then` makes of an answer.
+/// Applies `then` to an answer.
 pub(crate) fn map<T: Send + 'static, U: Send + 'static>(
     reply: Reply<T>,
     then: impl FnOnce(T) -> Result<U> + Send + 'static,

@@ -1,9 +1,9 @@
-//! Who is connected, and for how long.
+//! The connections, and their time limits.
 //!
-//! A connection is a stranger until a request over it showed the token. Strangers have little
-//! time and few places. When there are too many, the address with the most of them loses its
-//! oldest one: whoever asks at once is served before that. Those that showed the token have
-//! places of their own, which no stranger takes.
+//! A connection is a stranger until a request over it showed the token. Strangers have little time
+//! and few places. When there are too many, the address with the most strangers loses its oldest
+//! one, after that one had the chance to be served. Connections that showed the token have places
+//! of their own, which no stranger takes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::future::Future;
@@ -20,13 +20,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-/// How many strangers are connected at most.
+/// Most strangers that are connected at once.
 const STRANGERS: usize = 256;
 
-/// How many of one address.
+/// Most strangers of one address.
 const PER_ADDRESS: usize = 128;
 
-/// How long a stranger has to show the token, its first headers included.
+/// The time within which a stranger must show the token, its first headers included.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Accepts connections.
@@ -35,9 +35,9 @@ pub(crate) struct Door {
     places: Arc<Places>,
 }
 
-/// The connections there are.
+/// The present connections.
 struct Places {
-    /// How many may have shown the token.
+    /// Most connections that may have shown the token.
     most: usize,
     taken: Mutex<Taken>,
 }
@@ -92,7 +92,7 @@ impl Listener for Door {
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         loop {
             let (stream, address) = Listener::accept(&mut self.listener).await;
-            // Events are small, and somebody waits for each.
+            // Events are small, and the page waits for each.
             if stream.set_nodelay(true).is_ok() {
                 let connection = Connection::new(stream, address.ip(), &self.places);
                 return (connection, address);
@@ -136,7 +136,7 @@ impl Taken {
         number
     }
 
-    /// The oldest stranger of an address goes.
+    /// Sends the oldest stranger of an address away.
     fn displace(&mut self, address: IpAddr) {
         let mut strangers = self.strangers.iter();
         let oldest = strangers.find(|(_, stranger)| stranger.address == address);
@@ -147,7 +147,7 @@ impl Taken {
         }
     }
 
-    /// A stranger showed the token: it may stay, if fewer than `most` do.
+    /// Lets a stranger that showed the token stay, if fewer than `most` do; returns true if it may.
     fn admit(&mut self, number: u64, most: usize) -> bool {
         if self.known.contains(&number) {
             return true;
@@ -165,7 +165,8 @@ impl Taken {
 }
 
 impl Place {
-    /// A request over the connection showed the token. Whether it may stay.
+    /// Notes that a request over the connection showed the token. Returns true if the connection
+    /// may stay.
     pub(crate) fn admit(&self) -> bool {
         let Self { number, places } = self;
         places.taken(|taken| taken.admit(*number, places.most))
@@ -200,7 +201,7 @@ impl Connection {
     }
 
     /// # Errors
-    /// If it has to go.
+    /// If the connection has to go.
     fn go_on(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         self.is_over = self.is_over || self.end.as_mut().poll(cx).is_ready();
         if self.is_over {

@@ -1,4 +1,4 @@
-//! Why a request was not answered, as JSON.
+//! The reason that a request failed, as JSON.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use sessionlog::Error;
 
-/// An answer that says what is wrong.
+/// An answer that describes a failure.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: StatusCode,
@@ -38,7 +38,7 @@ impl Failure {
         self.status == StatusCode::NOT_FOUND
     }
 
-    /// What the caller counted from is not the session any more.
+    /// Returns the failure for an index or position that is not of the present session any more.
     pub(crate) fn outdated() -> Self {
         let message = "the session was truncated, replaced or compacted meanwhile; load it again";
         Self::new(StatusCode::CONFLICT, message)

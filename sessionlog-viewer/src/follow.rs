@@ -1,7 +1,7 @@
-//! Learning that something changed: the one place that knows how.
+//! Learns of changes: no other module depends on how.
 //!
-//! A store tells of its changes through [`StoreHandle::changes`]. One that does not, because
-//! another process writes it, is looked at every now and then.
+//! A store reports its changes through [`StoreHandle::changes`]. One that does not, because another
+//! process writes it, is looked at now and then.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use sessionlog::{
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// How long changes are gathered before a page is told: it is told four times a second at most,
-/// however many there are.
+/// The time for which changes are gathered before a page is told: it is told at most four times a
+/// second, however many there are.
 const GATHER: Duration = Duration::from_millis(250);
 
-/// Looking may take a tenth of the time.
+/// Looking may take one part in `REST` of the time.
 const REST: u32 = 10;
 
-/// What changed since the last time.
+/// The changes since the last notice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Notice {
-    /// The session that is watched.
+    /// True if the watched session changed.
     pub(crate) session: bool,
-    /// Any session, or which there are.
+    /// True if any session changed, came or went.
     pub(crate) sessions: bool,
 }
 
@@ -38,14 +38,13 @@ impl Notice {
     }
 }
 
-/// Looks at a store that tells of no changes, for all pages that watch it.
+/// Looks at a store that reports no changes, for all pages that watch it.
 pub(crate) struct Watcher {
     store: StoreHandle,
     every: Duration,
-    /// What the list was last seen to be. Whoever holds this looks, and the others wait for
-    /// what is seen.
+    /// The list as last seen. The task that holds this looks, and the others wait for its result.
     list: Mutex<Option<Seen>>,
-    /// One look at a session at a time.
+    /// Allows one look at a session at a time.
     look: Mutex<()>,
 }
 
@@ -54,7 +53,7 @@ struct Seen {
     next_look: Instant,
 }
 
-/// Tells two states of the list apart, but for deletions and creations that cancel out.
+/// Tells two states of the list apart, except for deletions and creations that cancel out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct List {
     sessions: usize,
@@ -92,7 +91,7 @@ impl Watcher {
     /// Follows all sessions, and one of them more closely, from now on.
     pub(crate) async fn follow(&self, key: Option<String>) -> Result<Follower, Error> {
         let mut changes = self.store.changes(ChangeFilter::new());
-        // A store that tells of none says so at once; of one that does, none is missed.
+        // A store that reports no changes fails at once; one that reports them misses none here.
         let first = timeout_at(Instant::now(), changes.next()).await;
         match first {
             Ok(Err(Error::ReadOnly)) => {
@@ -162,8 +161,8 @@ impl Watcher {
             newest: newest.map(|info| (info.key, info.updated_at, info.lines, info.bytes)),
         };
         let rest = began.elapsed() * REST;
-        // A little less than the interval, or pages that look together would see every
-        // second state.
+        // A little less than the interval, because pages that look together would otherwise see
+        // only every second state.
         let next_look = began + rest.max(self.every / 2);
         *seen = Some(Seen {
             list: list.clone(),
@@ -174,7 +173,7 @@ impl Watcher {
 }
 
 impl Told {
-    /// The next change, and what comes with it.
+    /// Returns the next change, together with those that follow closely.
     async fn next(&mut self) -> Result<Notice, Error> {
         let mut notice = Notice::default();
         let first = self.changes.next().await;

@@ -1,9 +1,9 @@
-//! What every request passes, and what every answer says.
+//! The checks that every request passes, and the headers of every answer.
 //!
-//! A page of another site must not read a store through the browser of who may: not by a name
-//! that it has made to mean this host (the `Host` header), not by asking along with the cookie
-//! (`SameSite`, `Sec-Fetch-Site`, `Origin`), not in a frame or as a script (the headers of the
-//! answers).
+//! A page of another site must not read a store through the browser of a person with access: not by
+//! a name that it has made to mean this host (the `Host` header), not by requests that carry the
+//! cookie along (`SameSite`, `Sec-Fetch-Site`, `Origin`), not in a frame or as a script (the
+//! headers of the answers).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::connections::Place;
 use crate::failure::Failure;
 use crate::token::Token;
 
-/// No other host, no script or style that is not one of the viewer's files, no markup made of
-/// text, no frame around it.
+/// Allows no other host, no script or style that is not one of the viewer's files, no markup made
+/// of text, no frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
@@ -44,7 +44,7 @@ const HEADERS: [(HeaderName, &str); 8] = [
     ),
 ];
 
-/// Who is let in.
+/// The rules of access.
 pub(crate) struct Guard {
     pub(crate) token: Option<Token>,
     pub(crate) beyond_loopback: bool,
@@ -72,17 +72,17 @@ pub(crate) async fn pass(
     response
 }
 
-/// Whose request it is.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asker {
     /// It showed the token, or none is needed.
     Known,
-    /// It asks for what anybody may have.
+    /// It asks for a page that needs no token.
     Stranger,
 }
 
-/// Gives the connection of a known asker a place that no stranger takes. On a server of one's
-/// own there are none.
+/// Gives the connection of a known asker a place that no stranger takes. A server of the caller's
+/// own has no such places.
 fn may_stay(request: &Request) -> bool {
     let place = request.extensions().get::<ConnectInfo<Place>>();
     place.is_none_or(|ConnectInfo(place)| place.admit())
@@ -140,8 +140,8 @@ impl Guard {
         refuse(StatusCode::UNAUTHORIZED, WRONG_TOKEN)
     }
 
-    /// A browser says which site asked. Pages on other ports of this host are the same site
-    /// to its cookies.
+    /// Refuses requests of other sites: a browser names the site that asked. To its cookies, pages
+    /// on other ports of this host are the same site.
     #[expect(
         clippy::result_large_err,
         reason = "the answer of a refusal is made once per request"
@@ -159,8 +159,8 @@ impl Guard {
         }
     }
 
-    /// A browser says which page asked, if it is not certain that it is this host's: that must be
-    /// the host that is asked, or one that the options name.
+    /// Checks the origin: a browser names the page that asked, unless it is certainly this host's.
+    /// The origin must be the requested host, or one that the options name.
     fn knows_origin(&self, headers: &HeaderMap) -> bool {
         let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
         let named = headers.get_all(header::ORIGIN).into_iter();
@@ -195,7 +195,7 @@ impl Guard {
         }
         let address = name.strip_prefix('[').and_then(|v6| v6.strip_suffix(']'));
         let address = address.unwrap_or(name).parse::<IpAddr>();
-        // An address is no name that somebody could make to mean another one.
+        // An address is not a name that an attacker could make to mean another one.
         address.is_ok_and(|address| address.is_loopback() || self.beyond_loopback)
     }
 }
@@ -203,7 +203,7 @@ impl Guard {
 const WRONG_TOKEN: &str =
     "open the viewer by the whole URL that was printed when it started: it has the token";
 
-/// What anybody may have, who has no token: the page without anything in it.
+/// Returns true for paths that need no token: the page without any content.
 fn is_open(path: &str) -> bool {
     !path.starts_with("/api/")
 }
@@ -213,7 +213,7 @@ fn query_token(uri: &Uri) -> Option<&str> {
     pairs.find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// The token leaves the address bar and the history for a cookie.
+/// Moves the token from the address bar and the history into a cookie.
 fn let_in(token: &Token) -> Response {
     let Ok(cookie) = HeaderValue::from_str(&token.set_cookie()) else {
         return Failure::bad("the token is none").into_response();

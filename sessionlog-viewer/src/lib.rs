@@ -1,11 +1,10 @@
-//! A viewer of [`sessionlog`] stores in the browser: what was said, live, and nothing that
-//! changes it.
+//! A viewer of [`sessionlog`] stores in the browser: it shows conversations, live, and changes
+//! nothing.
 //!
-//! [`Viewer`] serves one embedded page and the read-only API behind it. It listens where it is
-//! told to, by default on the loopback interface only and with a random token, and opens no
-//! connection itself. Give it the handle of a gateway's own store, or one of a store opened
-//! with [`Store::open_read_only`](sessionlog::Store::open_read_only) beside a gateway that
-//! runs:
+//! [`Viewer`] serves one embedded page and the read-only API behind it. It listens on the given
+//! address, by default only on the loopback interface and with a random token, and opens no
+//! connection itself. Pass it the handle of a gateway's own store, or of a store opened with
+//! [`Store::open_read_only`](sessionlog::Store::open_read_only) beside a running gateway:
 //!
 //! ```no_run
 //! use sessionlog::Store;
@@ -21,20 +20,20 @@
 //! # }
 //! ```
 //!
-//! # Who may look
+//! # Access
 //!
-//! Whoever opens the [URL](Viewer::url) gets the token as a cookie that scripts cannot read and
-//! that other sites' pages do not send. Without it, or the header `Authorization: Bearer
-//! TOKEN`, the API answers 401. The name that a request calls the host by must be known, so that
-//! no page of another site reaches the viewer through a name of its own (DNS rebinding).
+//! A person who opens the [URL](Viewer::url) gets the token as a cookie that scripts cannot read
+//! and that other sites' pages do not send. Without it, or the header `Authorization: Bearer
+//! TOKEN`, the API answers 401. The host name of a request must be known, so that no page of
+//! another site reaches the viewer through a name of its own (DNS rebinding).
 //!
-//! Cookies do not tell ports apart: another server on the same address, of whoever runs it, is
-//! sent the cookie by a browser that visits both.
+//! Cookies do not tell ports apart: a browser that visits another server on the same address, of
+//! any owner, sends it the cookie.
 //!
-//! # What is shown
+//! # Contents
 //!
-//! Messages are text: the page never makes markup of one, opens no link of one, and fetches
-//! nothing that one mentions. Its Content-Security-Policy forbids it, too.
+//! Messages are text: the page never makes markup of one, opens no link of one, and fetches nothing
+//! that one mentions. Its Content-Security-Policy forbids it, too.
 
 mod api;
 mod connections;
@@ -51,7 +50,7 @@ mod viewer;
 pub use options::ViewerOptions;
 pub use viewer::{Viewer, ViewerError};
 
-/// The README's program is compiled.
+/// Compiles the README's program.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,9 +1,9 @@
-//! How a viewer is to behave.
+//! The options of a viewer.
 
 use std::time::Duration;
 
-/// How a [`Viewer`](crate::Viewer) behaves. The default: a random token, the loopback
-/// interface only.
+/// Options of a [`Viewer`](crate::Viewer). The default: a random token, the loopback interface
+/// only.
 #[derive(Clone)]
 #[must_use = "it does nothing until it is given to Viewer::new"]
 pub struct ViewerOptions {
@@ -14,7 +14,7 @@ pub struct ViewerOptions {
     pub(crate) limits: Limits,
 }
 
-/// How much a viewer takes on.
+/// The load limits of a viewer.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) poll_every: Duration,
@@ -23,7 +23,7 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
 }
 
-/// Says nothing of the token: it ends up in logs.
+/// Without the token: this ends up in logs.
 impl std::fmt::Debug for ViewerOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ViewerOptions")
@@ -33,7 +33,7 @@ impl std::fmt::Debug for ViewerOptions {
     }
 }
 
-/// Which token a viewer has.
+/// The choice of a viewer's token.
 #[derive(Clone, Default)]
 pub(crate) enum Choice {
     #[default]
@@ -49,7 +49,7 @@ impl Default for ViewerOptions {
 }
 
 impl ViewerOptions {
-    /// A random token, the loopback interface only.
+    /// Returns the defaults: a random token, the loopback interface only.
     pub fn new() -> Self {
         Self {
             token: Choice::default(),
@@ -65,29 +65,29 @@ impl ViewerOptions {
         }
     }
 
-    /// This token in place of a random one, so that a URL outlives the process: 16 to 256
+    /// Sets this token in place of a random one, so that a URL outlives the process: 16 to 256
     /// letters, digits, `-` and `_`.
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Choice::Given(token.into());
         self
     }
 
-    /// No token: every user and program of this machine may read. Only with the loopback
+    /// Uses no token: every user and program of this machine may read. Only with the loopback
     /// interface.
     pub fn without_token(mut self) -> Self {
         self.token = Choice::None;
         self
     }
 
-    /// Whether [`serve`](crate::Viewer::serve) takes a listener on an address that other
-    /// machines reach; it does not by default, and never without a token. Nothing is
-    /// encrypted: put a proxy with TLS in front, or use a tunnel.
+    /// Sets whether [`serve`](crate::Viewer::serve) accepts a listener on an address that other
+    /// machines reach. It does not by default, and never without a token. Nothing is encrypted: put
+    /// a proxy with TLS in front, or use a tunnel.
     pub fn beyond_loopback(mut self, allow: bool) -> Self {
         self.beyond_loopback = allow;
         self
     }
 
-    /// Another name that browsers may call the viewer's host by, with or without a port. Known
+    /// Adds a name that browsers may use for the viewer's host, with or without a port. Known
     /// without it are `localhost`, the loopback addresses and, [beyond
     /// loopback](Self::beyond_loopback), every IP address.
     pub fn host(mut self, name: impl Into<String>) -> Self {
@@ -95,36 +95,36 @@ impl ViewerOptions {
         self
     }
 
-    /// What the page calls the store, as its directory. Default: `sessions`.
+    /// Sets the page's name for the store, such as its directory. Default: `sessions`.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.title = title.into();
         self
     }
 
-    /// How often a store that tells of no changes, as one opened read-only, is looked at for
-    /// them while somebody watches: at least 50 ms, and seldom enough that looking takes a tenth
-    /// of the time at most. Default: 1 s.
+    /// Sets the interval at which a store that reports no changes, such as one opened read-only, is
+    /// looked at while a page watches: at least 50 ms, and longer if needed so that looking takes
+    /// at most a tenth of the time. Default: 1 s.
     pub fn poll_every(mut self, interval: Duration) -> Self {
         self.limits.poll_every = interval.max(Duration::from_millis(50));
         self
     }
 
-    /// How many pages may be live at once; others get 503, and show what they have. At least
-    /// one. Default: 32.
+    /// Sets the number of pages that may be live at once; others get 503, and show the content they
+    /// have. At least one. Default: 32.
     pub fn max_streams(mut self, most: usize) -> Self {
         self.limits.streams = most.max(1);
         self
     }
 
-    /// How many searches may run at once; others wait up to 5 s, then get 503. At least one.
-    /// Default: 2.
+    /// Sets the number of searches that may run at once; others wait up to 5 s, then get 503. At
+    /// least one. Default: 2.
     pub fn max_searches(mut self, most: usize) -> Self {
         self.limits.searches = most.max(1);
         self
     }
 
-    /// How many connections that showed the token [`serve`](crate::Viewer::serve) holds at once;
-    /// others get 503. At least one. Default: 128.
+    /// Sets the number of connections that showed the token that [`serve`](crate::Viewer::serve)
+    /// holds at once; others get 503. At least one. Default: 128.
     pub fn max_connections(mut self, most: usize) -> Self {
         self.limits.connections = most.max(1);
         self

@@ -1,9 +1,9 @@
-//! Finding the nth message of a session: outlines, kept for the sessions last looked at.
+//! Finds the nth message of a session: outlines, kept for the sessions last looked at.
 //!
-//! An outline is made once, by a pass over the whole session, and grows with what is appended.
-//! It is made anew if the session is truncated, rewritten or, beside a writer in another
-//! process, compacted: indexes then mean other messages. So every answer names the *epoch*
-//! that its indexes are of, and a request of an older one is refused.
+//! An outline is made once, by a pass over the whole session, and grows with appended lines. It is
+//! made anew if the session is truncated, rewritten or, beside a writer in another process,
+//! compacted: indexes then mean other messages. So every answer names the *epoch* of its indexes,
+//! and a request of an older epoch is refused.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -17,36 +17,37 @@ use tokio::sync::OnceCell;
 use crate::api::millis;
 use crate::failure::{Answer, Failure};
 
-/// How many sessions' outlines are kept.
+/// Number of sessions with a kept outline.
 const KEPT: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
 
-/// Of how many sessions it is kept how many lines do not decode: more than a list shows.
+/// Number of sessions with a kept count of lines that do not decode: more than a list shows.
 const COUNTED: NonZeroUsize = NonZeroUsize::new(1024).expect("it is not zero");
 
-/// How many messages lie between two anchors: so many are read at most to find one.
+/// Number of messages between two anchors: at most so many are read to find one.
 const STRIDE: usize = 128;
 
-/// How many messages are read at a time: each may be as long as the store takes.
+/// Number of messages that are read at a time: each may be as long as the store allows.
 const STEP: usize = 16;
 
 /// Outlines of the sessions last looked at.
 pub(crate) struct Outlines {
     store: StoreHandle,
     kept: Mutex<LruCache<String, Slot>>,
-    /// Lines that do not decode, of the sessions of lists: outlines of all would take more room.
+    /// Counts of lines that do not decode, for the sessions of lists: outlines of all would take
+    /// more room.
     damaged: Mutex<LruCache<String, (Moment, usize)>>,
 }
 
-/// One task at a time makes a session's outline; the others wait, and have it too.
+/// Lets one task at a time make a session's outline; the others wait, and get it too.
 type Slot = Arc<tokio::sync::Mutex<Option<Arc<Chart>>>>;
 
-/// A session's outline, and of which moment it is.
+/// A session's outline, and its moment.
 #[derive(Clone)]
 pub(crate) struct Chart {
     moment: Moment,
     pub(crate) messages: usize,
     pub(crate) marks: Vec<Landmark>,
-    /// The system prompt, once somebody asked: finding it may read the whole file.
+    /// The system prompt, once a request needed it: finding it may read the whole file.
     prompt: OnceCell<Option<String>>,
     /// By index.
     anchors: Vec<(usize, Position)>,
@@ -61,21 +62,21 @@ struct Moment {
     end: Position,
 }
 
-/// What reading a session again comes to.
+/// The result of reading a session again.
 struct Renewed<T> {
     now: Moment,
-    /// What was made of it before, if that is still true.
+    /// The earlier result, if it is still true.
     last: Option<T>,
-    /// What comes after it, or all there is.
+    /// The part that comes after it, or all there is.
     added: Option<Outline>,
 }
 
 /// A line between the messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Landmark {
-    /// How many messages stand before it.
+    /// Number of messages before it.
     pub(crate) after: usize,
-    /// When the message before it was said, milliseconds since 1970.
+    /// The time of the message before it, milliseconds since 1970.
     pub(crate) said: Option<i64>,
     pub(crate) position: Position,
     pub(crate) kind: MarkKind,
@@ -90,7 +91,7 @@ impl Outlines {
         }
     }
 
-    /// A session's moment, and its outline.
+    /// Returns a session's moment, and its outline.
     ///
     /// # Errors
     /// As [`snapshot`](Self::snapshot).
@@ -106,7 +107,8 @@ impl Outlines {
         Ok((snapshot, chart))
     }
 
-    /// How many lines of a session do not decode. Reads all of it once, and then what is added.
+    /// Returns the number of a session's lines that do not decode. Reads all of it once, and later
+    /// only the added part.
     ///
     /// # Errors
     /// As [`snapshot`](Self::snapshot).
@@ -125,7 +127,7 @@ impl Outlines {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session's moment.
+    /// Returns a session's moment.
     ///
     /// # Errors
     /// 404 if there is no session of this key.
@@ -138,7 +140,7 @@ impl Outlines {
     }
 }
 
-/// Reads what is new in a session since something was made of it, or else all of it.
+/// Reads the new part of a session since an earlier result, or else all of it.
 async fn renewed<T>(snapshot: &SessionSnapshot, last: Option<(Moment, T)>) -> Answer<Renewed<T>> {
     let now = Moment::of(snapshot);
     if let Some((then, last)) = last.filter(|(then, _)| then.epoch == now.epoch) {
@@ -182,14 +184,14 @@ impl Moment {
     }
 }
 
-/// Changes with the lines that a session begins with. Of a session that was deleted and made
-/// anew, its time does.
+/// Returns the epoch, which changes with the first lines of a session; if a session was deleted and
+/// made anew, its creation time changes it.
 fn epoch(snapshot: &SessionSnapshot) -> String {
     format!("{}@{}", snapshot.start(), snapshot.meta().created_at)
 }
 
-/// Positions tell lines apart that were in a file. Those that are only in the journal yet, and
-/// are read beside its writer, are named alike in every session.
+/// Returns true for positions that identify a line: those of lines in a file. Lines that are still
+/// only in the journal, and are read beside its writer, have the same positions in every session.
 fn is_of_a_file(position: Position) -> bool {
     !position.to_string().starts_with("0-")
 }
@@ -206,12 +208,12 @@ impl Chart {
         }
     }
 
-    /// The epoch that its indexes are of.
+    /// Returns the epoch of its indexes.
     pub(crate) fn epoch(&self) -> &str {
         &self.moment.epoch
     }
 
-    /// Adds what comes after what it has.
+    /// Adds the part that follows the outline so far.
     fn grow(&mut self, outline: Outline) {
         let far = self.anchors.last().map(|(index, _)| index + STRIDE / 2);
         for (at, position) in outline.anchors.into_iter().enumerate() {
@@ -239,7 +241,7 @@ impl Chart {
         self.messages += outline.messages;
     }
 
-    /// The system prompt of the conversation.
+    /// Returns the system prompt of the conversation.
     pub(crate) async fn system_prompt(
         &self,
         store: &StoreHandle,
@@ -250,15 +252,15 @@ impl Chart {
         Ok(prompt.clone())
     }
 
-    /// Where the messages from `index` on begin, or one after it: index and position.
+    /// Returns the index and position of the first anchor at `index` or after it.
     fn anchor_from(&self, index: usize) -> (usize, Position) {
         let at = self.anchors.partition_point(|(anchor, _)| *anchor < index);
         let anchor = self.anchors.get(at).copied();
         anchor.unwrap_or((self.messages, self.moment.end))
     }
 
-    /// What `show` makes of each of the messages `from..until`, given its index and where it
-    /// stands. Few of them are in memory at a time, however long each is.
+    /// Returns the results of `show` for the messages `from..until`, given each one's index and
+    /// position. Few of them are in memory at a time, however long each is.
     pub(crate) async fn read<T>(
         &self,
         snapshot: &SessionSnapshot,
@@ -287,7 +289,7 @@ impl Chart {
         Ok(shown)
     }
 
-    /// The index of the message at `position`.
+    /// Returns the index of the message at `position`.
     pub(crate) async fn index_of(
         &self,
         snapshot: &SessionSnapshot,
@@ -306,7 +308,7 @@ impl Chart {
                 }
             }
             if page.is_first {
-                // Of an older moment than the outline, or a newer one.
+                // It is of an older moment than the outline, or of a newer one.
                 return Err(Failure::outdated());
             }
             begin = page.start;

@@ -1,5 +1,4 @@
-//! A message as the page is given it: with bounds, so that a page of messages of 1 MB each is
-//! no 200 MB.
+//! A message as the page gets it: bounded, so that a page of messages of 1 MB each is no 200 MB.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,19 +6,19 @@ use sessionlog::{Message, Position};
 
 use crate::api::millis;
 
-/// How much of a text is shown at first, bytes; the page asks for the rest.
+/// The bytes of a text that are shown at first; the page asks for the rest.
 const TEXT: usize = 16 << 10;
 
-/// The same of arguments and of every smaller text.
+/// The same for arguments and every smaller text.
 const SMALL: usize = 4 << 10;
 
-/// The same of everything in a message.
+/// The same for everything in a message.
 const ALL: usize = 64 << 10;
 
-/// How many attachments, calls and parts are shown at first.
+/// Number of attachments, calls and parts that are shown at first.
 const MANY: usize = 50;
 
-/// A message, and where it stands.
+/// A message, and its place.
 #[derive(Serialize)]
 pub(crate) struct Shown {
     index: usize,
@@ -28,17 +27,17 @@ pub(crate) struct Shown {
     text: String,
     /// Bytes of the whole text.
     size: usize,
-    /// Whether anything of the message is left out.
+    /// True if any part of the message is left out.
     cut: bool,
     said: Option<i64>,
     model: String,
     reasoning: String,
     calls: Vec<Call>,
-    /// The call that this is the result of.
+    /// The id of the call that this is the result of.
     answers: String,
     attachments: Vec<Attached>,
     system_parts: usize,
-    /// The message as it stands in the file, if it was asked for whole.
+    /// The message as it stands in the file, if the whole message was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     raw: Option<String>,
 }
@@ -51,7 +50,7 @@ struct Call {
     explanation: String,
 }
 
-/// A file that came with the message, as text: nothing of it is ever fetched.
+/// A file that came with the message, as text: it is never fetched.
 #[derive(Serialize)]
 struct Attached {
     kind: String,
@@ -61,7 +60,7 @@ struct Attached {
     url: String,
 }
 
-/// How much of a message is shown.
+/// The part of a message that is shown.
 pub(crate) enum Extent {
     Cut,
     Whole,
@@ -106,7 +105,7 @@ impl Shown {
 
 struct Cutter {
     is_whole: bool,
-    /// How much may still be shown of the message, bytes.
+    /// The bytes that may still be shown of the message.
     left: usize,
     cut: bool,
 }
@@ -177,7 +176,7 @@ impl Cutter {
         attached
     }
 
-    /// Parts of the content that are no text: images, sounds, thoughts.
+    /// Returns the parts of the content that are no text: images, sounds, thoughts.
     fn parts(&mut self, parts: Option<&str>) -> Vec<Attached> {
         let parts = parts.and_then(|json| serde_json::from_str::<Vec<Value>>(json).ok());
         let parts = parts.unwrap_or_default();

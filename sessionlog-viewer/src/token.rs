@@ -1,4 +1,4 @@
-//! What a browser shows to be let in.
+//! The token that a browser shows for access.
 
 use axum::http::{HeaderMap, header};
 use sha2::{Digest, Sha256};
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use crate::options::Choice;
 use crate::viewer::ViewerError;
 
-/// Bytes of a random token: nobody guesses it.
+/// Bytes of a random token: it cannot be guessed.
 const RANDOM_BYTES: usize = 32;
 
 const LENGTHS: std::ops::RangeInclusive<usize> = 16..=256;
@@ -20,8 +20,7 @@ pub(crate) struct Token {
 
 impl Token {
     /// # Errors
-    /// If the one given is too short or has other characters, or the system gives no random
-    /// bytes.
+    /// If the given one is too short or has other characters, or the system gives no random bytes.
     pub(crate) fn choose(choice: Choice) -> Result<Option<Self>, ViewerError> {
         let secret = match choice {
             Choice::None => return Ok(None),
@@ -41,12 +40,13 @@ impl Token {
         &self.secret
     }
 
-    /// Whether this is it. How long that takes does not tell how much of it is right.
+    /// Returns true if this is the token. The time it takes does not reveal how much of it is
+    /// right.
     pub(crate) fn is(&self, shown: &str) -> bool {
         constant_time_eq::constant_time_eq(shown.as_bytes(), self.secret.as_bytes())
     }
 
-    /// Whether a request shows it, as a cookie or for a script as a header.
+    /// Returns true if a request shows it, as a cookie or, for a script, as a header.
     pub(crate) fn is_shown(&self, headers: &HeaderMap) -> bool {
         let bearer = headers.get(header::AUTHORIZATION);
         let bearer = bearer.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
@@ -58,8 +58,8 @@ impl Token {
         bearer.is_some_and(|token| self.is(token)) || kept.any(|token| self.is(token))
     }
 
-    /// The header that has a browser keep it until it is closed: out of reach of scripts, and
-    /// not sent along by other sites' pages.
+    /// Returns the header that has a browser keep it until the browser is closed: scripts cannot
+    /// reach it, and other sites' pages do not send it along.
     pub(crate) fn set_cookie(&self) -> String {
         let Self { secret, cookie } = self;
         format!("{cookie}={secret}; Path=/; HttpOnly; SameSite=Strict")
@@ -72,7 +72,7 @@ fn random() -> Result<String, ViewerError> {
     Ok(hex(&bytes))
 }
 
-/// Two digits for each byte.
+/// Returns two digits for each byte.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::new(), |mut text, byte| {

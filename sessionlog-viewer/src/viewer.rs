@@ -24,21 +24,21 @@ pub struct Viewer {
     max_connections: usize,
 }
 
-/// Says nothing of the token: it ends up in logs.
+/// Without the token: this ends up in logs.
 impl std::fmt::Debug for Viewer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Viewer").finish_non_exhaustive()
     }
 }
 
-/// Why there is no viewer.
+/// The reason that a viewer was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewerError {
     /// The token has other characters, or is too short or too long.
     #[error("a viewer's token has 16 to 256 letters, digits, - and _")]
     InvalidToken,
-    /// Other machines were to be let in without a token.
+    /// Other machines were to be admitted without a token.
     #[error("without a token a viewer serves the loopback interface only")]
     TokenRequired,
     /// The operating system gave no random bytes for a token.
@@ -47,8 +47,8 @@ pub enum ViewerError {
 }
 
 impl Viewer {
-    /// A viewer of the store that `handle` is of. It reads keys literally: aliases lead to
-    /// their session, and are not listed.
+    /// Makes a viewer of the store of `handle`. It reads keys literally: aliases lead to their
+    /// session, and are not listed.
     ///
     /// # Errors
     /// [`ViewerError`].
@@ -69,14 +69,14 @@ impl Viewer {
         })
     }
 
-    /// The token, if it has one.
+    /// Returns the token, if it has one.
     #[must_use]
     pub fn token(&self) -> Option<&str> {
         self.guard.token.as_ref().map(Token::as_str)
     }
 
-    /// What to open in a browser if the viewer listens at `addr`, token included. An address
-    /// that means all interfaces is given as the loopback one.
+    /// Returns the URL to open in a browser if the viewer listens at `addr`, token included. An
+    /// address that means all interfaces is replaced by the loopback one.
     #[must_use]
     pub fn url(&self, addr: SocketAddr) -> String {
         let ip = match addr.ip() {
@@ -91,9 +91,9 @@ impl Viewer {
         }
     }
 
-    /// All of it, for a server of one's own, at the root of a host. Checks the `Host` header
-    /// and the token. Its handlers need a tokio runtime with time; what blocks runs on its
-    /// blocking pool.
+    /// Returns all routes, for a server of the caller's own, at the root of a host. They check the
+    /// `Host` header and the token. The handlers need a tokio runtime with time; blocking work runs
+    /// on its blocking pool.
     pub fn router(&self) -> Router {
         page::routes()
             .merge(api::routes())
@@ -107,9 +107,9 @@ impl Viewer {
 
     /// Serves until the process ends or the future is dropped. Needs a tokio runtime with time.
     ///
-    /// A connection has 10 s to show the token. Of those that have not, there are 256 at most, and
-    /// 128 of one address; one more displaces the oldest of them, and never one that showed the
-    /// token.
+    /// A connection has 10 s to show the token. At most 256 connections have not shown it yet, and
+    /// at most 128 of one address. One more displaces the oldest of these, and never one that
+    /// showed the token.
     ///
     /// # Errors
     /// As [`serve_until`](Self::serve_until).
@@ -117,13 +117,12 @@ impl Viewer {
         self.serve_until(listener, std::future::pending()).await
     }
 
-    /// Serves until `end` is ready, then ends all live streams and waits for the answers under
-    /// way.
+    /// Serves until `end` is ready, then ends all live streams and waits for the answers under way.
     ///
     /// # Errors
-    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if the listener is not on the
-    /// loopback interface, unless [allowed](ViewerOptions::beyond_loopback); and why its
-    /// address cannot be told.
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if the listener is not on the loopback
+    /// interface, unless [allowed](ViewerOptions::beyond_loopback); and the error of reading its
+    /// address.
     pub async fn serve_until(
         &self,
         listener: TcpListener,

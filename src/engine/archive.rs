@@ -1,20 +1,19 @@
-//! Keeping what compactions drop.
+//! Keeps the lines that compactions drop.
 //!
 //! # What a crash leaves
 //!
-//! * *A part written under a hidden name, renamed, its name synced*; before the compaction's
-//!   swap. Unfinished: the parts that were there; the next open removes what is hidden.
-//!   After: the lines are there, and hidden in the session file, too. The next compaction
-//!   finds by the part's name that they are, and syncs them again: whoever wrote them may
-//!   have been killed before they were synced.
-//! * *Swap; the part gets a name that says so*. In between: if the lines that the next
-//!   compaction drops begin with the very same bytes, they are taken for those that are
-//!   archived.
+//! * *A part written under a hidden name, renamed, its name synced*; before the compaction's swap.
+//!   Unfinished: the earlier parts; the next open removes hidden files. After: the lines are in the
+//!   archive, and hidden in the session file, too. The next compaction recognizes them by the
+//!   part's name, and syncs them again: the process that wrote them may have been killed before
+//!   they were synced.
+//! * *Swap; the part gets a name that records it*. In between: if the lines that the next
+//!   compaction drops begin with the very same bytes, they are taken for those that are archived.
 //! * *The part that it replaces removed*. Unfinished: both are there; the one with fewer
 //!   members does not count.
 //! * *Session deleted, its parts removed, that synced*. Unfinished: recovery removes them. The
-//!   session cannot be written to before it is done, so what is there when one of its name
-//!   is, is its own.
+//!   session cannot be written to before this is done, so parts found beside a session of that name
+//!   are its own.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,28 +28,29 @@ use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageDir, StorageFile};
 use crate::ground::sync::Mutex;
 
-/// How many bytes of lines are compressed at a time, and so how many a member has, about.
+/// The bytes of lines that are compressed at a time, and so the approximate size of a member.
 const MEMBER: usize = 16 << 20;
 
-/// A part of at least so many bytes does not grow any more: each time it does it is written
-/// anew.
+/// A part of at least this many bytes does not grow any more: a part is written anew each time it
+/// grows.
 const FULL: u64 = 1 << 20;
 
-/// The archive's directory, and what stands in it.
+/// The archive's directory, and its parts.
 #[derive(Debug)]
 pub(crate) struct Archive {
     pub(crate) dir: PathBuf,
-    /// Whether compactions keep what they drop.
+    /// True if compactions keep the lines they drop.
     pub(crate) keeps: bool,
-    /// Whether there may be anything: who does without an archive takes no lock for it.
+    /// True if there may be parts: a store without an archive takes no lock for it.
     is_used: bool,
-    /// The directory, once its name is known to be on disk. Open for as long as the store: a
-    /// deletion that finds no descriptor left to sync it would stop the store.
+    /// The directory, once its name is known to be on disk. It is open for as long as the store: a
+    /// deletion without a descriptor to sync it would stop the store.
     held: Mutex<Option<Arc<dyn StorageDir>>>,
     known: Mutex<BTreeMap<String, Vec<Part>>>,
 }
 
-/// Whose lines a compaction drops, and whether the session was deleted since it began.
+/// The session that a compaction drops lines of; `deleted` is true if it was deleted since the
+/// compaction began.
 #[derive(Clone, Debug)]
 pub(crate) struct Dropped {
     pub(crate) key: Arc<str>,
@@ -59,7 +59,7 @@ pub(crate) struct Dropped {
 }
 
 impl Archive {
-    /// Takes stock of `dir`, which need not be there, and removes what was not finished.
+    /// Takes stock of `dir`, which need not exist, and removes unfinished files.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -91,7 +91,7 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Makes the directory, for good: also one that is there, whose maker may have been killed.
+    /// Makes the directory, durably, also if it exists: its maker may have been killed.
     fn make(&self, storage: &dyn Storage) -> Result<()> {
         if self.held.lock().is_some() {
             return Ok(());
@@ -114,18 +114,18 @@ impl Archive {
         Ok(())
     }
 
-    /// Makes what was done to the names in the directory survive power loss.
+    /// Makes changes of names in the directory survive power loss.
     pub(crate) fn sync(&self, storage: &dyn Storage) -> io::Result<()> {
         let held = self.held.lock().clone();
         held.map_or_else(|| storage.sync_dir(&self.dir), |held| held.sync_names())
     }
 
-    /// The parts of a session, those with its oldest lines first.
+    /// Returns the parts of a session, those with its oldest lines first.
     pub(crate) fn of(&self, stem: &str) -> Vec<Part> {
         archive::in_order(self.known(stem))
     }
 
-    /// All that there is of a session.
+    /// Returns all parts of a session.
     fn known(&self, stem: &str) -> Vec<Part> {
         if !self.is_used {
             return Vec::new();
@@ -133,7 +133,8 @@ impl Archive {
         self.known.lock().get(stem).cloned().unwrap_or_default()
     }
 
-    /// The session has another file now: what was archived of the one before is not in it.
+    /// Notes that the session has another file now: the archived lines of the old file are not in
+    /// it.
     pub(crate) fn settle(&self, storage: &dyn Storage, stem: &str) -> io::Result<()> {
         let begun = self.known(stem).into_iter();
         for begun in begun.filter(|part| part.under_way.is_some()) {
@@ -151,22 +152,22 @@ impl Archive {
         Ok(())
     }
 
-    /// A part is there that has its name.
+    /// Enters a part that has its name.
     pub(crate) fn enter(&self, part: Part) {
         let mut known = self.known.lock();
         known.entry(part.stem.clone()).or_default().push(part);
     }
 
-    /// Whether there is something of a session.
+    /// True if there are parts of a session.
     pub(crate) fn has(&self, stem: &str) -> bool {
         !self.known(stem).is_empty()
     }
 
-    /// Removes the parts of a session that is deleted, for good.
+    /// Removes the parts of a deleted session, durably.
     ///
     /// # Errors
-    /// If a part cannot be removed. `Poisoned` if that cannot be synced: nobody knows of the
-    /// parts any more who would remove them again.
+    /// If a part cannot be removed. `Poisoned` if that cannot be synced: the parts are not known
+    /// any more, so they would never be removed again.
     pub(crate) fn remove(&self, storage: &dyn Storage, stem: &str) -> Result<()> {
         if !self.has(stem) {
             return Ok(());
@@ -189,7 +190,7 @@ impl Archive {
 ///
 /// # Errors
 /// `StorageFull` and other refusals of the operating system; the compaction must not go on.
-/// `Poisoned` if names could not be synced, or what was there before.
+/// `Poisoned` if names could not be synced, or an earlier part could not.
 pub(crate) fn keep(
     shared: &Shared,
     dropped: &Dropped,
@@ -224,7 +225,7 @@ fn month(shared: &Shared) -> String {
     format!("{:04}-{:02}", now.year(), u8::from(now.month()))
 }
 
-/// Whole lines from `at` on, or all up to `end`.
+/// Reads whole lines from `at` on, or all up to `end`.
 fn read_lines(file: &dyn StorageFile, at: u64, end: u64, lines: &mut Vec<u8>) -> io::Result<()> {
     lines.clear();
     loop {
@@ -254,7 +255,7 @@ struct Keeping<'a> {
 }
 
 impl Keeping<'_> {
-    /// Goes on where an earlier compaction of the same file was cut short.
+    /// Continues where an earlier compaction of the same file was cut short.
     fn go_on(&mut self, file: &dyn StorageFile, end: u64) -> Result<()> {
         let Shared {
             storage, archive, ..
@@ -278,7 +279,7 @@ impl Keeping<'_> {
             return Ok(());
         }
         let file = storage.open(&path, OpenMode::Read).map_err(wrap)?;
-        // Were this passed over, the next sync would be told that all is written.
+        // If this were skipped, the next sync would be told that all is written.
         file.sync_data().map_err(|e| Error::sync(&path, e))?;
         archive
             .sync(&**storage)
@@ -287,7 +288,8 @@ impl Keeping<'_> {
         Ok(())
     }
 
-    /// Whether there is a part with lines of this session: somebody may have removed it.
+    /// Returns true if there is a part with lines of this session: another program may have removed
+    /// it.
     fn is_own(&self, path: &Path) -> Result<bool> {
         match files::read_whole(&*self.shared.storage, path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -296,7 +298,7 @@ impl Keeping<'_> {
         }
     }
 
-    /// Adds lines, to the newest part or in one of their own.
+    /// Adds lines, to the newest part or in a part of their own.
     fn add(&mut self, lines: &[u8]) -> Result<()> {
         let Dropped { key, stem, deleted } = self.dropped;
         let Archive { dir, known, .. } = &self.shared.archive;
@@ -327,18 +329,18 @@ impl Keeping<'_> {
         if let Some(old) = grows {
             self.shared.archive.unlink(storage, &old).map_err(wrap)?;
         }
-        // Whoever deletes the session says so before it removes the parts that are known. It
-        // found this one, or it is seen here.
+        // A deletion sets the flag before it removes the known parts. Either it found this part, or
+        // the flag is seen here.
         if deleted.load(Ordering::Acquire) {
             let removed = self.shared.archive.remove(storage, stem);
-            // Who deleted the session was answered, and does not come back for it.
+            // The caller of the deletion was answered, and does not come back for the part.
             removed.map_err(|e| Error::Poisoned { reason: e.reason() })?;
         }
         self.newest = Some(part);
         Ok(())
     }
 
-    /// The part that lines are added to, and what it has.
+    /// Returns the part that lines are added to, and its bytes.
     fn growing(&self) -> Result<(Option<Part>, Vec<u8>)> {
         let newest = self.newest.as_ref();
         let Some(newest) = newest.filter(|newest| newest.month == self.month) else {
@@ -371,7 +373,7 @@ impl Keeping<'_> {
             let _ = storage.remove_file(&temp);
             Error::io("archive", &temp, e)
         })?;
-        // Lines are dropped whose part a power loss could take, otherwise.
+        // Otherwise a power loss could take the part of lines that were dropped.
         let synced = self.shared.archive.sync(storage);
         synced.map_err(|e| Error::sync(dir, e))
     }

@@ -1,5 +1,5 @@
-//! The catalog: which session has which files, and which alias names which
-//! session. Every look-up is a hash look-up; no directory is scanned.
+//! The catalog: the files of each session, and the session that each alias names. Every look-up is
+//! a hash look-up; no directory is scanned.
 
 mod aliases;
 mod entry;
@@ -28,26 +28,26 @@ const NOBODY: &str = "";
 /// Maps keys, aliases and file names to sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
-    /// The sessions that were found at open and not used since. One that is asked for goes
-    /// out of it, and in with the others; it never comes back.
+    /// The sessions that were found at open and not used since. A session that is asked for leaves
+    /// it and joins the others; it never comes back.
     table: Table,
-    /// Held while one does: of two that look for the same session one would bring it in
-    /// after the other had deleted it.
+    /// Held while a session moves: of two callers that look for the same session, one would
+    /// otherwise enter it after the other had deleted it.
     moving: Mutex<()>,
     entries: Map<Arc<str>, Arc<Entry>>,
     names: Names,
-    /// File names whose files name no owner: without sidecar, or with one that
-    /// does not decode. And whether there is a session file among them.
+    /// File names with files that name no owner: without sidecar, or with one that does not decode.
+    /// The value is true if there is a session file among them.
     orphans: Map<Arc<str>, bool>,
     aliases: Aliases,
-    /// Whether the directory must be read again: a file turned out to be another
-    /// session's. Read when everything else has ended.
+    /// True if the directory must be read again: a file turned out to be another session's. Read
+    /// when everything else has ended.
     doubted: AtomicBool,
 }
 
 impl Catalog {
-    /// Of sessions found on disk, where names are told apart by a rule. `None` if two have one
-    /// key.
+    /// Makes a catalog of sessions found on disk, with a rule that tells names apart. `None` if two
+    /// have one key.
     pub(crate) fn of(rows: Rows, rule: NameRule) -> Option<Self> {
         let table = Table::of(rows, rule)?;
         Some(Self {
@@ -58,7 +58,7 @@ impl Catalog {
         })
     }
 
-    /// The session of this very key.
+    /// Returns the session of exactly this key.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Entry>> {
         self.entered(key).or_else(|| {
             self.bring_in(self.table.row_of(key)?);
@@ -66,12 +66,12 @@ impl Catalog {
         })
     }
 
-    /// The session of this very key, if it was looked for since the open.
+    /// Returns the session of exactly this key, if it was looked for since the open.
     pub(crate) fn entered(&self, key: &str) -> Option<Arc<Entry>> {
         self.entries.get(key).map(|entry| entry.value().clone())
     }
 
-    /// Lets a session out of the table.
+    /// Moves a session out of the table.
     fn bring_in(&self, row: usize) {
         if self.table.is_out(row) {
             return;
@@ -88,27 +88,27 @@ impl Catalog {
         self.table.take_out(row);
     }
 
-    /// Lets those out of the table that have this file name, or another spelling of it.
+    /// Moves the sessions out of the table that have this file name, or another spelling of it.
     fn bring_in_named(&self, stem: &str) {
         for row in self.table.rows_named(stem) {
             self.bring_in(row);
         }
     }
 
-    /// The aliases that a session had when it was found, unless it began since.
+    /// Returns the aliases that a session had when it was found, unless it began since.
     pub(crate) fn found_aliases(&self, entry: &Entry) -> Option<Vec<String>> {
         let aliases = self.table.aliases(entry.row? as usize);
         Some(aliases.map(str::to_owned).collect())
     }
 
-    /// When a session was updated, as its sidecar said when it was found: nanoseconds since
-    /// 1970. `None` if that is not known.
+    /// Returns the time of a session's update, from its sidecar when it was found: nanoseconds
+    /// since 1970. `None` if that is not known.
     pub(crate) fn found_updated(&self, key: &str) -> Option<i64> {
         self.table.updated(self.table.row_of(key)?)
     }
 
-    /// The name of files that nobody owns and that are `key`'s to take. A name
-    /// with the key's hash in it comes first: no other key leads to it.
+    /// Returns the name of files that no session owns and that `key` may take. A name with the
+    /// key's hash in it comes first: no other key leads to it.
     pub(crate) fn orphan_of(&self, key: &str) -> Option<Arc<str>> {
         if self.orphans.is_empty() {
             return None;
@@ -121,22 +121,22 @@ impl Catalog {
         orphan.map(|orphan| orphan.key().clone())
     }
 
-    /// Whether a session was found at the open and not used since.
+    /// True if a session was found at the open and not used since.
     pub(crate) fn is_untouched(&self, key: &str) -> bool {
         self.table.holds(key)
     }
 
-    /// Whether there is a session of this very key, or files it can take.
+    /// True if there is a session of exactly this key, or files that it can take.
     pub(crate) fn knows(&self, key: &str) -> bool {
         self.has(key) || self.orphan_of(key).is_some()
     }
 
-    /// In this order: what goes out of the table is entered before.
+    /// In this order: a session that leaves the table is entered before.
     fn has(&self, key: &str) -> bool {
         self.table.holds(key) || self.entries.contains_key(key)
     }
 
-    /// Enters a session found on disk, and its aliases. `false` if the key has one already.
+    /// Enters a session found on disk, and its aliases. Returns `false` if the key has one already.
     pub(crate) fn enter(&self, key: &str, stem: &str, aliases: &[String]) -> bool {
         if self.has(key) {
             return false;
@@ -149,8 +149,7 @@ impl Catalog {
         true
     }
 
-    /// Enters a session of which only backups are left: it holds its file name, and is
-    /// not listed.
+    /// Enters a session that only has backups left: it holds its file name, and is not listed.
     pub(crate) fn enter_gone(&self, key: &str, stem: &str) {
         if self.has(key) || self.has_stem(stem) {
             return;
@@ -161,7 +160,7 @@ impl Catalog {
             .insert(key.clone(), Entry::new(key, stem, false, false, None));
     }
 
-    /// Enters files that name no owner, and whether a session file is among them.
+    /// Enters files that name no owner; `has_log` is true if a session file is among them.
     pub(crate) fn enter_orphan(&self, stem: &str, has_log: bool) {
         self.bring_in_named(stem);
         if self.names.owner(stem).is_none() {
@@ -171,26 +170,26 @@ impl Catalog {
         }
     }
 
-    /// Whether a session was found on disk under this very file name.
+    /// True if a session was found on disk under exactly this file name.
     pub(crate) fn found(&self, stem: &str) -> bool {
         let mut rows = self.table.rows_named(stem);
         rows.any(|row| self.table.stem(row) == stem)
     }
 
-    /// Other spellings of a file name that sessions or nobody's files have.
+    /// Returns other spellings of a file name that sessions or unowned files have.
     pub(crate) fn twins(&self, stem: &str) -> Vec<Arc<str>> {
         self.bring_in_named(stem);
         self.names.twins(stem)
     }
 
-    /// Whether there are files of this name: somebody's, or to be taken.
+    /// True if there are files of this name: a session's, or free to be taken.
     pub(crate) fn has_stem(&self, stem: &str) -> bool {
         self.bring_in_named(stem);
         self.names.owner(stem).is_some() || self.orphans.contains_key(stem)
     }
 
-    /// Keeps a file name from every session: what would be its sidecar is
-    /// something else, and must not be written over.
+    /// Reserves a file name against all sessions: the file with its sidecar's name is something
+    /// else, and must not be written over.
     pub(crate) fn reserve(&self, stem: &str) {
         self.bring_in_named(stem);
         self.names.enter(&stem.into(), Some(NOBODY.into()));
@@ -201,10 +200,9 @@ impl Catalog {
         self.names.disown(stem, NOBODY);
     }
 
-    /// The session of `key`, with a file name of its own if it is new: the
-    /// name PicoClaw would use, or if another key has that (or one that some
-    /// file systems do not tell from it) or it is unsafe, one with a hash of the
-    /// key.
+    /// Returns the session of `key`. If it is new, it gets a file name of its own: the name
+    /// PicoClaw would use; or, if another key has that name (or one that some file systems do not
+    /// tell from it) or it is unsafe, a name with a hash of the key.
     pub(crate) fn claim(&self, key: &Arc<str>) -> Arc<Entry> {
         if let Some(entry) = self.get(key) {
             return entry;
@@ -255,15 +253,15 @@ impl Catalog {
         self.names.disown(&entry.stem, &entry.key);
     }
 
-    /// Whether a file name is another session's than `key`'s.
+    /// True if a file name belongs to another session than `key`'s.
     pub(crate) fn is_others(&self, stem: &str, key: &str) -> bool {
         self.bring_in_named(stem);
         let owner = self.names.owner(stem);
         owner.is_some_and(|owner| *owner != *key)
     }
 
-    /// Replaces a session's aliases. Another session may claim one of them, too:
-    /// whom it means then is settled, and a log says that it is claimed twice.
+    /// Replaces a session's aliases. Another session may claim one of them, too: `resolve` decides
+    /// then which session it means, and a log entry says that it is claimed twice.
     pub(crate) fn set_aliases(&self, entry: &Arc<Entry>, old: &[String], new: &[String]) {
         if old == new {
             return;
@@ -274,16 +272,16 @@ impl Catalog {
         }
     }
 
-    /// Every alias that several sessions claim, in order.
+    /// Returns every alias that several sessions claim, in order.
     pub(crate) fn alias_conflicts(&self) -> Vec<AliasConflict> {
         self.aliases.conflicts(&self.table)
     }
 
-    /// The canonical key for `key`, as PicoClaw resolves it: the key itself
-    /// if it has files and no `:`, `/` or `\`; else the session that claims
-    /// it as an alias, the first by file name if several do; else the key
-    /// itself if it has a session or files. White space around it is part of
-    /// it if a session has it in its key, which would be out of reach otherwise.
+    /// Returns the canonical key for `key`, as PicoClaw resolves it: the key itself if it has files
+    /// and no `:`, `/` or `\`; else the session that claims it as an alias, the first by file name
+    /// if several do; else the key itself if it has a session or files. Surrounding white space is
+    /// part of the key if a session has it in its key; otherwise such a session would be out of
+    /// reach.
     pub(crate) fn resolve(&self, key: &str) -> Option<String> {
         let padded = key;
         let key = key.trim();
@@ -302,13 +300,13 @@ impl Catalog {
             .or_else(|| self.has_files(key).then(|| key.into()))
     }
 
-    /// The session that claims `key` as an alias, the first by file name if several do, also
-    /// where the key means its own session.
+    /// Returns the session that claims `key` as an alias, the first by file name if several do,
+    /// also where the key means its own session.
     pub(crate) fn claimant(&self, key: &str) -> Option<Arc<str>> {
         self.aliases.resolve(&self.table, key)
     }
 
-    /// The canonical key for `key`, if it is another one.
+    /// Returns the canonical key for `key`, if it is another one.
     pub(crate) fn resolve_other(&self, key: &str) -> Option<Arc<str>> {
         let padded = key.trim() != key;
         if !padded && self.aliases.is_empty() {
@@ -319,7 +317,7 @@ impl Catalog {
             .map(Into::into)
     }
 
-    /// Whether anything is to be read under this very key.
+    /// True if anything can be read under exactly this key.
     pub(crate) fn has_files(&self, key: &str) -> bool {
         if self.table.holds(key) {
             return true;
@@ -330,25 +328,25 @@ impl Catalog {
         }
     }
 
-    /// Lets go of every session's file: handles that outlive the store must not
-    /// keep descriptors open.
+    /// Lets go of every session's file: handles that outlive the store must not keep descriptors
+    /// open.
     pub(crate) fn close_files(&self) {
         for entry in &self.entries {
             entry.view.store(Arc::new(View::Cold));
         }
     }
 
-    /// A session found on disk is another's.
+    /// Notes that a session found on disk is another's.
     pub(crate) fn doubt(&self) {
         self.doubted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the listed sessions are all that is known of the directory.
+    /// True if the listed sessions are all that is known of the directory.
     pub(crate) fn is_plain(&self) -> bool {
         self.orphans.is_empty() && !self.doubted.load(Ordering::Relaxed)
     }
 
-    /// The file names that name no owner, in order.
+    /// Returns the file names that name no owner, in order.
     pub(crate) fn orphans(&self) -> Vec<String> {
         let mut orphans: Vec<_> = self
             .orphans
@@ -359,8 +357,9 @@ impl Catalog {
         orphans
     }
 
-    /// The session files that name no session and whose name, taken as a key, leads to them,
-    /// in no particular order. Until a write shows whose they are, they are listed under it.
+    /// Returns the session files that name no session and have a name that, taken as a key, leads
+    /// to them, in no particular order. They are listed under that name until a write shows their
+    /// owner.
     pub(crate) fn nameless(&self) -> Vec<String> {
         let with_log = self.orphans.iter().filter(|orphan| *orphan.value());
         let stems = with_log.map(|orphan| orphan.key().clone());
@@ -369,13 +368,13 @@ impl Catalog {
                 && !self.has(stem)
                 && self.orphan_of(stem).as_ref() == Some(stem)
         };
-        // Collected first: the map is not to be asked while it is walked.
+        // Collected first: the map must not be queried while it is walked.
         let stems: Vec<Arc<str>> = stems.collect();
         let leading = stems.into_iter().filter(leads_there);
         leading.map(|stem| stem.to_string()).collect()
     }
 
-    /// How many sessions are entered, those without a name included.
+    /// Returns the number of sessions, those without a name included.
     pub(crate) fn len(&self) -> usize {
         self.table.held().count() + self.entries.len() + self.nameless().len()
     }

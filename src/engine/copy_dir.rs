@@ -1,16 +1,16 @@
-//! The directory that a copy of a store is put together in, beside the copy that was there
-//! before, and then takes its place. Of that one's files those that have the same bytes get a
+//! The directory in which a copy of a store is put together, beside the earlier copy, and which
+//! then takes the earlier copy's place. Files of the earlier copy that have the same bytes get a
 //! second name instead of being written again.
 //!
 //! # What a crash leaves
 //!
-//! Step by step: what is there if the step was not finished, then what is there after it.
+//! Step by step: the state if the step was not finished, then the state after it.
 //!
-//! * *Files put together* (in `.<name>.copying` beside the directory; one sync of all).
-//!   Unfinished: the copy that was there, and files that the next call goes on with, if they
-//!   have the right bytes. After: the same.
-//! * *The copy that was there becomes `.<name>.replaced`*. Before: it is there. After: only
-//!   under that name; the next call gives it its own back.
+//! * *Files put together* (in `.<name>.copying` beside the directory; one sync of all). Unfinished:
+//!   the earlier copy, and files that the next call reuses if they have the right bytes. After: the
+//!   same.
+//! * *The earlier copy becomes `.<name>.replaced`*. Before: it is in its place. After: only under
+//!   that name; the next call gives it its own name back.
 //! * *The new one gets its name, and the names are synced*. Before: as above. After: the new
 //!   copy.
 //! * *The replaced one removed*. Unfinished: the next call removes the rest.
@@ -37,38 +37,38 @@ use crate::ground::sync::Mutex;
 #[derive(Debug)]
 pub(crate) struct CopyDir {
     storage: Arc<dyn Storage>,
-    /// Where it will stand.
+    /// The copy's final place.
     dir: PathBuf,
-    /// Where it is put together.
+    /// The directory in which it is put together.
     next: PathBuf,
-    /// Where the one that it replaces goes.
+    /// The name that the replaced copy gets.
     replaced: PathBuf,
-    /// Whether there is one.
+    /// True if a copy is replaced.
     replaces: bool,
-    /// Open since before the first write: a sync through it is told of every write-back
-    /// that failed.
+    /// Open since before the first write: a sync through it is told of every write-back that
+    /// failed.
     held: Arc<dyn StorageDir>,
     put: Mutex<Put>,
     /// Two callers at once would take each other's files.
     _lock: Box<dyn LockGuard>,
 }
 
-/// What stands in it by now.
+/// The present content.
 #[derive(Debug, Default)]
 struct Put {
     names: BTreeSet<String>,
-    /// The checksums of those that were written.
+    /// The checksums of the files that were written.
     written: BTreeMap<String, u32>,
     bytes: u64,
 }
 
 impl CopyDir {
-    /// Gets ready to put a copy of the store `of` together that will stand at `dir`, where a copy
-    /// of it may be that was made when it had one of the names `before`.
+    /// Prepares to put together a copy of the store `of` that will stand at `dir`. A copy of that
+    /// store may be there, made when the store had one of the names `before`.
     ///
     /// # Errors
-    /// `InStore` if `dir` is a store's or in one, `Io` if something is there that is no copy of that
-    /// store; `Locked` if it is being put together.
+    /// `InStore` if `dir` is a store's or in one; `Io` if something is there that is no copy of
+    /// that store; `Locked` if it is being put together.
     pub(crate) fn prepare(
         storage: Arc<dyn Storage>,
         dir: &Path,
@@ -100,12 +100,12 @@ impl CopyDir {
         check(&*storage, &dir, &notes, Marked::Always)?;
         check(&*storage, &next, &notes, Marked::Always)?;
         check(&*storage, &replaced, &notes, Marked::Perhaps)?;
-        // Were it marked anew, a crash could leave files without a mark.
+        // If it were marked anew, a crash could leave files without a mark.
         let marked = files::read_whole(&*storage, &next.join(MARKER)).ok();
         if marked.is_some_and(|marked| notes[1..].iter().any(|old| old.as_bytes() == marked)) {
             remove(&*storage, &next)?;
         }
-        // After a sync that failed, nothing that is there can be believed.
+        // After a failed sync, no file there can be trusted.
         let discard = |error| remove(&*storage, &next).and(Err(error));
         for site in SITES {
             home::create_all(&*storage, &next.join(site)).or_else(discard)?;
@@ -135,7 +135,7 @@ impl CopyDir {
         Ok(this)
     }
 
-    /// Carries on with what a crash left of the replacing; whether there is a copy.
+    /// Continues a replacement that a crash cut short; returns true if there is a copy.
     fn settle(&self) -> Result<bool> {
         let storage = &*self.storage;
         if !files::is_there(storage, &self.replaced)? {
@@ -144,7 +144,7 @@ impl CopyDir {
         if files::is_there(storage, &self.dir.join(MARKER))? {
             remove(&*self.storage, &self.replaced)?;
         } else {
-            // Somebody may have made an empty directory in its place.
+            // Another program may have made an empty directory in its place.
             remove(&*self.storage, &self.dir)?;
             self.rename(&self.replaced, &self.dir)?;
             self.sync_above()?;
@@ -168,10 +168,10 @@ impl CopyDir {
         Ok(())
     }
 
-    /// Its checksum, if it was written.
+    /// Puts a file there; returns its checksum, if it was written.
     fn put_file(&self, name: &str, content: &Content) -> io::Result<Option<u32>> {
         let path = self.next.join(name);
-        // What does not read is not the same.
+        // A file that does not read is not the same.
         let is_same = |there: &Content| content.is_same(there).unwrap_or(false);
         if files::kind_of(&*self.storage, &path).is_some() {
             if self
@@ -194,7 +194,7 @@ impl CopyDir {
         content.copy_to(&*file).map(Some)
     }
 
-    /// Files of these names are not in it, unless they are put there after this.
+    /// Leaves out files of these names, unless they are put there after this.
     pub(crate) fn forget(&self, names: &[String]) {
         let mut put = self.put.lock();
         for name in names {
@@ -203,7 +203,7 @@ impl CopyDir {
         }
     }
 
-    /// Puts those files of these names there that the copy before had, as they were.
+    /// Puts those files of these names there that the earlier copy had, unchanged.
     ///
     /// # Errors
     /// `Io` if they cannot be read or written.
@@ -217,15 +217,14 @@ impl CopyDir {
         Ok(())
     }
 
-    /// A file of the copy before.
+    /// Returns a file of the earlier copy.
     fn before(&self, name: &str) -> Option<Content> {
         let before = self.replaces.then(|| self.open(&self.dir.join(name)));
         before?.ok().flatten()
     }
 
-    /// Gives a file that nobody writes to any more a second name in the copy, or copies it if
-    /// that cannot be; nothing if it is not there. Whether that could be done: it may not
-    /// read.
+    /// Gives a file that is not written to any more a second name in the copy, or copies it if that
+    /// is not possible. Does nothing if it is not there. Returns false if the file does not read.
     ///
     /// # Errors
     /// `Io` if it cannot be written.
@@ -254,12 +253,12 @@ impl CopyDir {
         }
     }
 
-    /// Makes it stand in its place, after everything that was written was synced and read
-    /// again; how many bytes were written.
+    /// Moves the copy to its place, after all written files were synced and read again; returns the
+    /// number of bytes written.
     ///
     /// # Errors
-    /// `Corrupt` if a file does not read as it was written, and `Io`; the copy that was there
-    /// is there still, and the next call goes on with what was put together.
+    /// `Corrupt` if a file does not read as it was written, and `Io`. The earlier copy is still
+    /// there, and the next call reuses the files put together.
     pub(crate) fn finish(self) -> Result<u64> {
         let put = std::mem::take(&mut *self.put.lock());
         for site in SITES {
@@ -284,7 +283,7 @@ impl CopyDir {
         Ok(put.bytes)
     }
 
-    /// Removes what a call before put there, and this one did not.
+    /// Removes files that an earlier call put there, and this one did not.
     fn remove_others(&self, site: &str, names: &BTreeSet<String>) -> Result<()> {
         let dir = self.next.join(site);
         for entry in list(&*self.storage, &dir)? {

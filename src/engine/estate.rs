@@ -1,5 +1,5 @@
-//! What sessions leave in a store's directory, also where a deletion does not look: among
-//! files that were set aside, in copies of repairs, and in older files that were imported.
+//! The files that sessions leave in a store's directory, also where a deletion does not look: files
+//! that were set aside, copies of repairs, and older files that were imported.
 
 mod names;
 
@@ -15,7 +15,7 @@ use crate::disk::session_file::{self, LegacySession, SIDECAR, SessionMeta, encod
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
-/// Sessions that are to leave nothing.
+/// Sessions that are to leave no trace.
 #[derive(Debug)]
 pub(crate) struct Estate<'a> {
     storage: &'a dyn Storage,
@@ -23,11 +23,11 @@ pub(crate) struct Estate<'a> {
     /// Their keys, and the aliases that are no other session's.
     names: BTreeSet<String>,
     stems: BTreeSet<String>,
-    /// What is theirs and is not told by its name.
+    /// Files that are theirs but are not recognized by their names.
     found: BTreeSet<String>,
 }
 
-/// Names that have fewer bytes stand in too many places that do not mean them.
+/// Names with fewer bytes than this occur in too many places that do not mean them.
 const SHORT: usize = 6;
 
 impl<'a> Estate<'a> {
@@ -46,7 +46,7 @@ impl<'a> Estate<'a> {
         }
     }
 
-    /// What stands where one of them is spoken of: their names as JSON has them.
+    /// Returns the texts that refer to them: their names as JSON has them.
     pub(crate) fn texts(&self) -> Vec<String> {
         let (short, long) = self.names.iter().partition(|name| name.len() < SHORT);
         let long: Vec<&String> = long;
@@ -54,7 +54,7 @@ impl<'a> Estate<'a> {
         long.into_iter().chain(keyed(short)).collect()
     }
 
-    /// Whether a file is of one of them, or is the journal's, by its name.
+    /// Returns true if a file belongs to one of them or to the journal, by its name.
     pub(crate) fn owns(&self, file: &str) -> bool {
         let (site, name) = file.rsplit_once('/').unwrap_or(("", file));
         let of_any = |is_of: &dyn Fn(&str) -> bool| self.stems.iter().any(|stem| is_of(stem));
@@ -70,20 +70,21 @@ impl<'a> Estate<'a> {
         own || self.found.contains(file)
     }
 
-    /// The stem of theirs that a file which was set aside has.
+    /// Returns the stem of theirs that a file which was set aside has.
     fn stem_of(&self, name: &str) -> Option<&str> {
         let name = unnumbered(name);
         let mut stems = self.stems.iter().map(String::as_str);
         stems.find(|stem| is_session(name, stem) || is_backup(name, stem))
     }
 
-    /// Whether a file that is there speaks of them by its name.
+    /// Returns true if a file that is there refers to them by its name.
     pub(crate) fn is_left(&self, file: &str) -> bool {
         self.owns(file) && !file.starts_with(".sessionlog/journal/")
     }
 
-    /// Whether it cannot be told whose lines a file has: one that was never put in its place,
-    /// or a part of a journal in which it is told by a name too short to be looked for.
+    /// Returns true if the owner of a file's lines cannot be known: a file that was never put in
+    /// its place, or a part of a journal that could name the session only by a name too short to be
+    /// searched for.
     pub(crate) fn is_doubtful(&self, file: &str) -> bool {
         let (site, name) = file.rsplit_once('/').unwrap_or(("", file));
         let has_short = self.stems.iter().any(|stem| stem.len() < SHORT);
@@ -91,8 +92,8 @@ impl<'a> Estate<'a> {
         is_aside(site) && (files::is_temp_name(unnumbered(name)) || is_segment && has_short)
     }
 
-    /// Removes what a deletion leaves of them. Before they are deleted: until then their
-    /// names are known, and who is cut short can begin again.
+    /// Removes the files that a deletion leaves of them. This comes before they are deleted: until
+    /// then their names are known, and a call that is cut short can begin again.
     ///
     /// # Errors
     /// If one of the files cannot be read or removed.
@@ -117,8 +118,8 @@ impl<'a> Estate<'a> {
             let is_theirs = match site {
                 "" => self.is_older(name),
                 ".sessionlog/once" => match once::stem_of(name) {
-                    // It goes with the session. Cut short in between, a session that is there
-                    // would take its messages again.
+                    // It goes with the session. If the erasure were cut short in between, a session
+                    // that exists would take its messages again.
                     Some(stem) if self.stems.contains(stem) => false,
                     Some(stem) if listed.contains(stem) => {
                         self.blank_taken(file)?;
@@ -159,8 +160,8 @@ impl<'a> Estate<'a> {
         Ok(())
     }
 
-    /// Stems of theirs under which, somewhere, files of another session were set aside: a
-    /// sidecar beside them says so.
+    /// Returns stems of theirs under which files of another session were set aside, by site: a
+    /// sidecar beside the files shows that.
     fn others<'f>(&self, files: &'f [String]) -> BTreeSet<(&'f str, String)> {
         let aside = files.iter().filter_map(|file| file.rsplit_once('/'));
         let aside = aside.filter(|(site, _)| is_aside(site));
@@ -173,8 +174,8 @@ impl<'a> Estate<'a> {
         aside.filter_map(of_other).collect()
     }
 
-    /// The file names of sessions that are not listed, because another file has their key,
-    /// which is one of these.
+    /// Returns the file names of sessions that are not listed, because another file has their key,
+    /// and their key is one of these.
     fn twins(&self, files: &[String], listed: &BTreeSet<String>) -> Vec<String> {
         let stems = files.iter().filter_map(|file| file.strip_suffix(SIDECAR));
         let stems = stems.filter(|stem| !stem.contains('/') && !listed.contains(*stem));
@@ -185,7 +186,7 @@ impl<'a> Estate<'a> {
         stems.filter(is_theirs).map(String::from).collect()
     }
 
-    /// What a sidecar says, if it is one and reads.
+    /// Returns a sidecar's content, if it is one and reads.
     fn sidecar(&self, file: &str) -> Option<SessionMeta> {
         read_sidecar(self.storage, &self.dir.join(file))
     }
@@ -206,7 +207,7 @@ impl<'a> Estate<'a> {
         }
     }
 
-    /// Whether one of them took the messages whose ids are in the file.
+    /// Returns true if one of them took messages with ids in the file.
     fn has_taken(&self, file: &str) -> Result<bool> {
         let path = self.dir.join(file);
         let bytes = match files::read_whole(self.storage, &path) {
@@ -218,21 +219,20 @@ impl<'a> Estate<'a> {
         Ok(lines.any(|line| once::is_of(line, &begins)))
     }
 
-    /// Leaves nothing of theirs among the ids of another session, which had its files' name
-    /// after one of them.
+    /// Blanks their ids among those of another session that got their files' name later.
     fn blank_taken(&self, file: &str) -> Result<()> {
         let path = self.dir.join(file);
         let blanked = once::blank(self.storage, &path, &self.once_begins());
         blanked.map(drop).map_err(|e| Error::io("write", &path, e))
     }
 
-    /// What lines begin with that say which messages they took once.
+    /// Returns the beginnings of the lines that name messages they took once.
     fn once_begins(&self) -> Vec<String> {
         let begins = keyed(self.names.iter().collect()).map(|key| format!("{{{key},"));
         begins.collect()
     }
 
-    /// Whether it is an older file of one of them, imported or not: the next import would
+    /// Returns true if it is an older file of one of them, imported or not: the next import would
     /// bring it back.
     fn is_older(&self, name: &str) -> bool {
         let session = read_older(self.storage, self.dir, name);
@@ -240,14 +240,15 @@ impl<'a> Estate<'a> {
     }
 }
 
-/// What a sidecar says, if it is one and reads.
+/// Returns a sidecar's content, if it is one and reads.
 pub(crate) fn read_sidecar(storage: &dyn Storage, path: &Path) -> Option<SessionMeta> {
     let bytes = sidecar::read_bytes(storage, path).ok()?;
     let meta = session_file::decode_sidecar(&bytes).ok()?;
     (!session_file::holds_session(&bytes)).then_some(meta)
 }
 
-/// The session in an older file, imported or not. One that names no key has its file's name.
+/// Returns the session in an older file, imported or not. One that names no key has its file's name
+/// as the key.
 pub(crate) fn read_older(storage: &dyn Storage, dir: &Path, name: &str) -> Option<LegacySession> {
     let old = name.strip_suffix(".migrated").unwrap_or(name);
     let stem = old.strip_suffix(".json")?;
@@ -265,24 +266,24 @@ pub(crate) fn read_older(storage: &dyn Storage, dir: &Path, name: &str) -> Optio
     Some(session)
 }
 
-/// Whether a file was set aside.
+/// Returns true if a file was set aside.
 pub(crate) fn is_aside_file(file: &str) -> bool {
     file.rsplit_once('/')
         .is_some_and(|(site, _)| is_aside(site))
 }
 
-/// Whether a file is a sidecar that was set aside, by its name.
+/// Returns true if a file is a sidecar that was set aside, by its name.
 pub(crate) fn is_aside_sidecar(file: &str) -> bool {
     is_aside_file(file) && unnumbered(file).ends_with(SIDECAR)
 }
 
-/// A name as JSON has it, as Go writes it and as others do.
+/// Returns a name as JSON has it: as Go writes it, and as others do.
 fn forms(name: &String) -> [String; 2] {
     let plain = serde_json::to_string(name).unwrap_or_default();
     [encode_string(name), plain]
 }
 
-/// Keys where they are said to be some.
+/// Returns the texts that declare these names as keys.
 fn keyed(names: Vec<&String>) -> impl Iterator<Item = String> {
     let forms = names.into_iter().flat_map(forms).collect::<BTreeSet<_>>();
     let keyed = |form: String| [format!("\"key\":{form}"), format!("\"key\": {form}")];

@@ -1,7 +1,7 @@
-//! The changes of all sessions, one after the other, for those who follow them.
+//! The changes of all sessions, one after the other, for followers.
 //!
-//! A ring of the last [`KEPT`] changes: who is slower misses some, and is told how many.
-//! Nothing is kept until somebody follows for the first time.
+//! A ring of the last [`KEPT`] changes: a slower follower misses some, and is told how many.
+//! Nothing is kept until the first follower comes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::watch::{WatchReceiver, WatchSender};
 
-/// How many changes are kept.
+/// Number of changes that are kept.
 const KEPT: usize = 16_384;
 
-/// What became of a session.
+/// The kind of a session's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ChangeKind {
@@ -43,10 +43,10 @@ pub(crate) struct Told {
 /// The changes of a store.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    /// Whether anybody ever followed.
+    /// True if there ever was a follower.
     is_followed: AtomicBool,
     ring: Mutex<Ring>,
-    /// How many changes there were; none comes any more once it is gone.
+    /// The number of changes so far; no more come once it is `None`.
     newest: Mutex<Option<Arc<WatchSender<u64>>>>,
 }
 
@@ -54,22 +54,22 @@ pub(crate) struct Feed {
 struct Ring {
     /// The number of the first one kept.
     first: u64,
-    /// `None` where some were missed, nobody knows how many.
+    /// `None` where some were missed; their number is not known.
     kept: VecDeque<Option<Told>>,
 }
 
-/// Where one who follows stands.
+/// A follower's place among the changes.
 #[derive(Debug)]
 pub(crate) struct Follower {
     next: u64,
     newest: WatchReceiver<u64>,
 }
 
-/// What is next for one who follows.
+/// The next item for a follower.
 #[derive(Debug)]
 pub(crate) enum Next {
     Change(Told),
-    /// So many changes are not kept any more; `None` if it is not known how many.
+    /// So many changes are not kept any more; `None` if their number is not known.
     Missed(Option<u64>),
     Nothing,
 }
@@ -89,12 +89,12 @@ impl Feed {
         self.is_followed.load(Ordering::Acquire)
     }
 
-    /// Readers see a change.
+    /// Adds a change that readers see.
     pub(crate) fn tell(&self, told: Told) {
         self.push(Some(told));
     }
 
-    /// Nobody knows what changed here.
+    /// Notes that unknown changes happened here.
     pub(crate) fn lose(&self) {
         self.push(None);
     }
@@ -108,28 +108,28 @@ impl Feed {
         ring.kept.push_back(told);
         let newest = ring.first + ring.kept.len() as u64;
         drop(ring);
-        // Not under the lock: this calls wakers, which may follow themselves.
+        // Not under the lock: this calls wakers, which may follow changes themselves.
         let sender = self.newest.lock().clone();
         if let Some(sender) = sender {
             sender.send(newest);
         }
     }
 
-    /// No change will come any more.
+    /// Ends the feed: no change will come any more.
     pub(crate) fn end(&self) {
         let sender = self.newest.lock().take();
         drop(sender);
     }
 
-    /// Whether nobody waits for a change.
+    /// Returns true if no follower waits for a change.
     pub(crate) fn is_unheard(&self) -> bool {
         let sender = self.newest.lock().clone();
         sender.is_none_or(|sender| sender.is_unheard())
     }
 
-    /// One who is told of every change from now on. `None` once none will come.
+    /// Returns a follower of every change from now on; `None` once none will come.
     pub(crate) fn follow(&self) -> Option<Follower> {
-        // First: what is shown after this is told.
+        // First: changes that are shown after this are reported.
         self.is_followed.store(true, Ordering::Release);
         let newest = self.newest.lock().as_ref()?.subscribe();
         let ring = self.ring.lock();
@@ -137,7 +137,8 @@ impl Feed {
         Some(Follower { next, newest })
     }
 
-    /// Goes back to right after the change that made `version`; `false` if that is not kept.
+    /// Goes back to right after the change that made `version`; returns `false` if that is not
+    /// kept.
     pub(crate) fn rewind(&self, follower: &mut Follower, version: Version) -> bool {
         let ring = self.ring.lock();
         let is_it = |told: &Option<Told>| told.as_ref().is_some_and(|t| t.version == version);
@@ -148,10 +149,9 @@ impl Feed {
         place.is_some()
     }
 
-    /// What is next. If there is nothing, [`changed`](Follower::changed) tells of what comes
-    /// after this.
+    /// Returns the next item. If there is none, [`changed`](Follower::changed) reports later ones.
     pub(crate) fn next(&self, follower: &mut Follower) -> Next {
-        // First: tellers may say how many there are in another order than they came.
+        // First: senders may report the counts in another order than the changes came.
         follower.newest.latest();
         let ring = self.ring.lock();
         if let Some(missed) = ring.first.checked_sub(follower.next).filter(|n| *n > 0) {
@@ -169,7 +169,7 @@ impl Feed {
 }
 
 impl Follower {
-    /// Waits until there is another change; `false` once none will come.
+    /// Waits until there is another change; returns `false` once none will come.
     pub(crate) async fn changed(&mut self) -> bool {
         self.newest.changed().await.is_some()
     }

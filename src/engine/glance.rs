@@ -1,6 +1,6 @@
-//! A glance at a session, for who lists many: its sidecar, and its first and last words.
-//! It costs two small reads, however much of the session shows; of one that nobody used, all
-//! that is hidden is read.
+//! A glance at a session, for long lists: its sidecar, and its first and last words. It costs two
+//! small reads, whatever the length of the visible part; for a session that is not loaded, all
+//! hidden lines are read.
 
 use std::io;
 use std::path::Path;
@@ -19,33 +19,33 @@ use crate::ground::storage::{OpenMode, Storage, StorageFile};
 use crate::ground::sync::atomic::{AtomicUsize, Ordering};
 use crate::ground::sync::thread;
 
-/// How much is read first to find the first words, bytes.
+/// The bytes that are read first to find the first words.
 const FIRST: u64 = 16 << 10;
 
-/// How many characters of a text are shown.
+/// Number of characters of a text that are shown.
 pub(crate) const SHOWN: usize = 200;
 
-/// The lines of a session, where they are.
+/// The lines of a session, in their place.
 #[derive(Debug)]
 pub(crate) struct Lines {
     file: Option<Arc<dyn StorageFile>>,
     len: u64,
     behind: Vec<u8>,
-    /// Where those begin that are not hidden, if that is known.
+    /// Offset of the first line that is not hidden, if known.
     start: Option<u64>,
 }
 
-/// What a glance shows of the lines.
+/// The part of the lines that a glance shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Words {
-    /// All lines, hidden ones included, bytes.
+    /// The length of all lines, hidden ones included, bytes.
     pub(crate) size: u64,
     pub(crate) first: String,
     pub(crate) last: String,
 }
 
 impl Lines {
-    /// The first `len` bytes of a file, and those after them.
+    /// Takes the first `len` bytes of a file, and the bytes after them.
     pub(crate) fn of_parts(file: Option<Arc<dyn StorageFile>>, len: u64, behind: Vec<u8>) -> Self {
         Self {
             file,
@@ -68,7 +68,7 @@ impl Lines {
         Self::of_parts(bytes.file, bytes.len, bytes.behind)
     }
 
-    /// Of a session that nobody has written to since the open: its file is all there is.
+    /// Takes the file of a session that was not written to since the open: it has all lines.
     ///
     /// # Errors
     /// If the file cannot be opened.
@@ -77,12 +77,12 @@ impl Lines {
         Ok(Self::of_bytes(Bytes::whole(file, dir)?))
     }
 
-    /// All of them, hidden ones included, bytes.
+    /// Returns the length of all lines, hidden ones included, bytes.
     pub(crate) fn len(&self) -> u64 {
         self.len + self.behind.len() as u64
     }
 
-    /// Whether there is a file or a line.
+    /// Returns true if there is a file or a line.
     pub(crate) fn is_any(&self) -> bool {
         self.file.is_some() || self.len() > 0
     }
@@ -90,7 +90,7 @@ impl Lines {
     /// Fills `buf` from `offset`.
     ///
     /// # Errors
-    /// `UnexpectedEof` if they end first, and as the operating system reports them.
+    /// `UnexpectedEof` if the lines end first, and as the operating system reports them.
     pub(crate) fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let in_file = self.len.saturating_sub(offset).min(buf.len() as u64) as usize;
         let (first, rest) = buf.split_at_mut(in_file);
@@ -103,7 +103,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The CRC-32 of the first `len` bytes.
+    /// Returns the CRC-32 of the first `len` bytes.
     ///
     /// # Errors
     /// `UnexpectedEof` if there are fewer, and as the operating system reports them.
@@ -118,7 +118,7 @@ impl Lines {
         Ok(check.finalize())
     }
 
-    /// The first and the last words, given how many lines are hidden.
+    /// Returns the first and the last words, given the number of hidden lines.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -134,7 +134,7 @@ impl Lines {
         })
     }
 
-    /// Where the lines begin after the first `skip`.
+    /// Returns the offset after the first `skip` lines.
     fn after(&self, skip: u64) -> io::Result<u64> {
         let (mut left, mut start) = (skip, 0);
         if left == 0 {
@@ -173,8 +173,7 @@ impl Lines {
         Ok(last)
     }
 
-    /// Visits the lines from `start` on, each with where it begins, for as long as `visit`
-    /// says so.
+    /// Visits the lines from `start` on, each with its offset, until `visit` returns false.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -220,14 +219,13 @@ impl Lines {
     }
 }
 
-/// How much is looked through at a time, bytes: little enough to stay in a processor's
-/// caches.
+/// The bytes that are looked through at a time: few enough to stay in a processor's caches.
 const BLOCK: usize = 128 << 10;
 
 impl Lines {
-    /// As [`each`](Self::each), but only the lines in which `find` finds something, which may
-    /// be given many lines at once and says where the first thing begins. What it looks for
-    /// has no LF. Most lines are not even told from their neighbours.
+    /// Does the same as [`each`](Self::each), for the lines in which `find` finds something. `find`
+    /// may get many lines at once, and returns the offset of the first thing it finds, which
+    /// contains no LF. Most lines are not even split from their neighbours.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -251,7 +249,7 @@ impl Lines {
                     size *= 2;
                     continue;
                 }
-                // One that is too long: it is walked past as anywhere.
+                // A line that is too long: it is passed over as elsewhere.
                 None => return self.each(at, &mut |at, raw| find(raw).is_none() || visit(at, raw)),
             };
             if !each_found(lines, find, &mut |begin, raw| visit(at + begin as u64, raw)) {
@@ -263,7 +261,7 @@ impl Lines {
     }
 }
 
-/// Visits the lines in which something is found; `false` if that ends it.
+/// Visits the lines in which something is found; returns `false` if a visit ends it.
 fn each_found(
     lines: &[u8],
     find: &dyn Fn(&[u8]) -> Option<usize>,
@@ -282,7 +280,7 @@ fn each_found(
     true
 }
 
-/// The beginning of a message's text.
+/// Returns the beginning of a message's text.
 fn text_of(raw: &[u8]) -> Option<String> {
     match session_file::decode(raw) {
         Decoded::Message(message) => Some(message.text().chars().take(SHOWN).collect()),
@@ -290,7 +288,7 @@ fn text_of(raw: &[u8]) -> Option<String> {
     }
 }
 
-/// The sidecar of a session that nobody has written to since the open.
+/// Returns the sidecar of a session that was not written to since the open.
 ///
 /// # Errors
 /// As [`sidecar::read_meta`].
@@ -298,8 +296,8 @@ pub(crate) fn meta(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
     sidecar::read_meta(storage, dir, stem, key).map(|(meta, _)| meta)
 }
 
-/// What `look` makes of each, on as many threads as run at once, in their order. So many
-/// at a time are worth a thread.
+/// Returns the results of `look` for all items, in their order, on as many threads as run at once.
+/// One thread is used for each `worth` items.
 pub(crate) fn each<T: Sync, U: Send>(
     items: &[T],
     worth: usize,
@@ -324,7 +322,7 @@ pub(crate) fn each<T: Sync, U: Send>(
     done.into_iter().flat_map(|(_, looked)| looked).collect()
 }
 
-/// What so many do.
+/// Runs `work` on `threads` threads.
 fn together<T: Send>(threads: usize, work: &(dyn Fn() -> Vec<T> + Sync)) -> Vec<T> {
     if threads < 2 {
         return work();
@@ -335,7 +333,7 @@ fn together<T: Send>(threads: usize, work: &(dyn Fn() -> Vec<T> + Sync)) -> Vec<
     one
 }
 
-/// How many sessions are worth a thread that glances at each.
+/// Number of sessions to glance at that is worth a thread.
 pub(crate) const GLANCES: usize = 64;
 
 #[cfg(test)]

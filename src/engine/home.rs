@@ -1,5 +1,4 @@
-//! The engine's own directory inside a store's: identity, lock, journal, and what was set
-//! aside.
+//! The engine's own directory inside a store's: identity, lock, journal, and files set aside.
 //!
 //! # What a crash leaves
 //!
@@ -30,31 +29,31 @@ use crate::ground::storage::{FileKind, HeldDirs, LockGuard, OpenMode, Storage};
 pub(crate) struct Home {
     pub(crate) journal: PathBuf,
     pub(crate) quarantine: PathBuf,
-    /// Made with the first backup. Repairs put copies of what they change there.
+    /// Made with the first backup. Repairs put copies of the files that they change there.
     pub(crate) backups: PathBuf,
-    /// Which messages sessions took once. Made with the first.
+    /// The ids of messages taken once. Made with the first.
     pub(crate) once: PathBuf,
-    /// What compactions dropped. Made with the first that keeps it.
+    /// The lines that compactions dropped. Made with the first compaction that keeps them.
     pub(crate) archive: PathBuf,
-    /// What sidecars said, for those that get lost.
+    /// Copies of sidecars, for lost ones.
     pub(crate) copies: PathBuf,
-    /// Which sessions there were when the store last ended in order.
+    /// The catalog that the store's last clean end kept.
     pub(crate) catalog: PathBuf,
-    /// What a store that runs tells others of itself.
+    /// The statistics that a running store publishes.
     pub(crate) stats: PathBuf,
     pub(crate) identity: PathBuf,
     lock: PathBuf,
-    /// Whether directories may be another user's.
+    /// True if directories may be another user's.
     any_owner: bool,
     /// Set if the file system may keep no locks.
     missing_lock: bool,
 }
 
-/// What the engine's directory is called.
+/// The name of the engine's directory.
 pub(crate) const NAME: &str = ".sessionlog";
 
 impl Home {
-    /// The engine's directory inside `dir`.
+    /// Returns the engine's directory inside `dir`.
     pub(crate) fn of(dir: &Path) -> Self {
         let home = dir.join(NAME);
         Self {
@@ -73,12 +72,12 @@ impl Home {
         }
     }
 
-    /// The same, in directories that may be another user's.
+    /// Allows directories that are another user's.
     pub(crate) fn of_any_owner(self, any_owner: bool) -> Self {
         Self { any_owner, ..self }
     }
 
-    /// The same, on a file system that may keep no locks.
+    /// Allows a file system that keeps no locks.
     pub(crate) fn allow_missing_lock(self, missing_lock: bool) -> Self {
         Self {
             missing_lock,
@@ -86,8 +85,8 @@ impl Home {
         }
     }
 
-    /// Sets aside what is no directory and has the name of one of these, or no file and has the
-    /// name of a file: it costs what was in its place, and not the store. Says what it did.
+    /// Sets aside things that have the name of a directory or file of ours and are none: each costs
+    /// the content of its place, and not the store. Returns the findings.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -118,7 +117,7 @@ impl Home {
         Ok(findings)
     }
 
-    /// Where the files of the store in `dir` are.
+    /// Returns the places of the files of the store in `dir`.
     pub(crate) fn places<'a>(&'a self, dir: &'a Path) -> Places<'a> {
         Places {
             dir,
@@ -129,38 +128,39 @@ impl Home {
         }
     }
 
-    /// When the lock was taken, by the clock of the file system: its file is written then.
+    /// Returns the time at which the lock was taken, by the clock of the file system: its file is
+    /// written then.
     pub(crate) fn locked_at(&self, storage: &dyn Storage) -> Option<i128> {
         Some(storage.info(&self.lock).ok()?.changed)
     }
 
-    /// What tells one life of a writer from another.
+    /// Returns the file that tells one life of a writer from another.
     pub(crate) fn life_file(&self) -> LifeFile {
         LifeFile::at(self.lock.clone())
     }
 
-    /// The last begin or end of a writer's life.
+    /// Returns the last begin or end of a writer's life.
     pub(crate) fn life(&self, storage: &dyn Storage) -> Life {
         self.life_file().read(storage)
     }
 
-    /// The file that makes `dir` a store's.
+    /// Returns the path of the file that makes `dir` a store's.
     pub(crate) fn identity_in(dir: &Path) -> PathBuf {
         Self::of(dir).identity
     }
 
-    /// What copies of sidecars are written with.
+    /// Returns the writer of copies of sidecars.
     pub(crate) fn copy_file(&self, storage: &Arc<dyn Storage>, dir: &Path) -> CopyFile {
         CopyFile::new(storage.clone(), dir.into(), self.copies.clone())
     }
 
-    /// Creates what is missing of `dir` and of the engine's directory in it.
+    /// Creates the missing parts of `dir` and of the engine's directory in it.
     ///
     /// # Errors
     /// If a name stands for something else, or a directory is another user's.
     pub(crate) fn create(&self, storage: &dyn Storage, dir: &Path) -> Result<()> {
-        // The identity comes last. Without one, whoever made the directories
-        // may have died before their names were synced.
+        // The identity comes last. Without one, the process that made the directories may have died
+        // before their names were synced.
         let doubtful = storage.info(&self.identity).is_err();
         if doubtful {
             sync_names(storage, dir)?;
@@ -171,27 +171,26 @@ impl Home {
             self.create_site(storage, path)?;
         }
         if doubtful {
-            // A name that was there already is as doubtful: with it a power loss
-            // would take the journal.
+            // A name that existed already is as doubtful: with it, a power loss would take the
+            // journal.
             for path in [dir, &own] {
                 let synced = storage.sync_dir(path);
                 synced.map_err(|e| Error::io("sync", path, e))?;
             }
         }
-        // Behind a link, what is removed and renamed among them is somebody's.
+        // Behind a link, the files that are removed and renamed would be another's.
         match storage.info(&self.backups) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
             _ => check_dir(storage, &self.backups, self.any_owner),
         }
     }
 
-    /// Takes the writer's lock: that of the directory, if the file system has
-    /// one, and that of the file in the engine's directory. Other versions and
-    /// programs know the file alone; the other outlasts whatever is put in the
-    /// place of the engine's directory.
+    /// Takes the writer's lock: that of the directory, if the file system has one, and that of the
+    /// file in the engine's directory. Other versions and programs know only the file; the
+    /// directory's lock holds even if something takes the place of the engine's directory.
     ///
     /// # Errors
-    /// `Locked` if another has either.
+    /// `Locked` if another process has either.
     pub(crate) fn lock(&self, storage: &dyn Storage, dir: &Path) -> Result<Box<dyn LockGuard>> {
         let outer = self.lock_outer(storage, dir)?;
         if let Err(error) = &outer {
@@ -202,7 +201,7 @@ impl Home {
         Ok(both(outer.ok(), inner))
     }
 
-    /// The lock of the directory; why not, if it cannot be locked.
+    /// Takes the lock of the directory; the inner error is the reason that it cannot be locked.
     fn lock_outer(
         &self,
         storage: &dyn Storage,
@@ -229,10 +228,10 @@ impl Home {
         }
     }
 
-    /// What stands for the lock where the file system keeps none.
+    /// Returns a stand-in for the lock where the file system keeps none.
     ///
     /// # Errors
-    /// Unless the caller takes it upon itself that nothing else writes.
+    /// Unless the caller guarantees that nothing else writes.
     fn missing_lock(&self, dir: &Path, error: &io::Error) -> Result<Box<dyn LockGuard>> {
         if self.missing_lock {
             let dir = dir.display();
@@ -248,8 +247,8 @@ impl Home {
         Err(Error::io("lock", &self.lock, error))
     }
 
-    /// The storage, with the directories of the store open that syncs go through.
-    /// To be had before the first write: see [`HeldDirs`].
+    /// Returns the storage, with those directories of the store open that syncs go through. Needed
+    /// before the first write: see [`HeldDirs`].
     ///
     /// # Errors
     /// If one cannot be opened.
@@ -267,13 +266,12 @@ impl Home {
         }
     }
 
-    /// Takes the writer's lock of a directory that has no journal, creating both
-    /// directories if needed. If the engine's has no place, the lock of the
-    /// directory itself must do: every writer takes it first.
+    /// Takes the writer's lock of a directory that has no journal, creating both directories if
+    /// needed. If the engine's directory cannot be made, the lock of the directory itself must do:
+    /// every writer takes it first.
     ///
     /// # Errors
-    /// `Locked` if another has it; if neither can be had, what keeps the
-    /// second from it.
+    /// `Locked` if another process has it; if neither can be had, the error of the second.
     pub(crate) fn lock_only(
         &self,
         storage: &dyn Storage,
@@ -295,7 +293,7 @@ impl Home {
         }
     }
 
-    /// Whether there is a journal, or something that keeps one from being seen.
+    /// Returns true if there is a journal, or something that hides one.
     pub(crate) fn may_have_journal(&self, storage: &dyn Storage) -> bool {
         match self.has_segments(storage) {
             Ok(found) => found,
@@ -320,16 +318,16 @@ impl Home {
         LifeFile::holder(&files::read_whole(storage, &self.lock).ok()?)
     }
 
-    /// The store's identity, made up on the first open.
+    /// Returns the store's identity, made on the first open.
     ///
     /// # Errors
-    /// `Corrupt` if it is damaged, or missing while there is a journal: whose
-    /// journal it is could not be told.
+    /// `Corrupt` if it is damaged, or missing while there is a journal: the journal's owner could
+    /// not be known.
     pub(crate) fn identity(&self, storage: &dyn Storage) -> Result<StoreId> {
         match self.read_identity(storage)? {
             Some(id) => {
-                // Whoever made it may have died before its name was synced. A
-                // journal whose identity a power loss takes is refused.
+                // The process that made it may have died before its name was synced. A journal is
+                // refused if a power loss took its identity.
                 self.sync(storage)?;
                 Ok(id)
             }
@@ -338,7 +336,7 @@ impl Home {
         }
     }
 
-    /// The store's identity, if there is one.
+    /// Returns the store's identity, if there is one.
     ///
     /// # Errors
     /// `Corrupt` if it is damaged.
@@ -357,7 +355,7 @@ impl Home {
         }
     }
 
-    /// Why a journal without an identity is not read.
+    /// Returns the error for a journal without an identity.
     pub(crate) fn missing_identity(&self) -> Error {
         Error::Corrupt {
             path: self.identity.clone(),
@@ -365,13 +363,13 @@ impl Home {
         }
     }
 
-    /// Says that a look may have been at two lives of a writer.
+    /// Returns the error for a look that may have been at two lives of a writer.
     pub(crate) fn changed_life(&self) -> Error {
         let error = io::Error::other("a writer began or ended while it was read");
         Error::io("read", &self.journal, error)
     }
 
-    /// Whether there is a journal.
+    /// Returns true if there is a journal.
     ///
     /// # Errors
     /// If it cannot be listed.
@@ -420,8 +418,8 @@ impl Home {
     }
 }
 
-/// The storage, in the directory that is `dir` now, whatever has its name later. To be had
-/// before the lock, which is taken through it: a writer whose directory was removed or moved
+/// Returns the storage in the directory that is `dir` now, whatever has its name later. Needed
+/// before the lock, which is taken through it: a writer with a directory that was removed or moved
 /// must not write to the next store of that name.
 ///
 /// # Errors
@@ -432,7 +430,7 @@ pub(crate) fn root(storage: &Arc<dyn Storage>, dir: &Path) -> Result<Arc<dyn Sto
     Ok(rooted.unwrap_or_else(|| storage.clone()))
 }
 
-/// Stands for a lock that the file system does not keep.
+/// Stands in for a lock that the file system does not keep.
 #[derive(Debug)]
 struct NoLock;
 
@@ -442,7 +440,7 @@ impl LockGuard for NoLock {}
 #[derive(Debug)]
 struct Both {
     _inner: Box<dyn LockGuard>,
-    /// Given up last: it is what every writer asks for first.
+    /// Given up last: every writer asks for it first.
     _outer: Option<Box<dyn LockGuard>>,
 }
 
@@ -455,8 +453,8 @@ fn both(outer: Option<Box<dyn LockGuard>>, inner: Box<dyn LockGuard>) -> Box<dyn
     })
 }
 
-/// The identity's text: a version, so that a later format can be told, and the
-/// id in hexadecimal.
+/// Returns the identity's text: a version, so that a later format can be recognized, and the id in
+/// hexadecimal.
 fn encode(id: &StoreId) -> String {
     use std::fmt::Write;
     let mut text = String::from("sessionlog 1 ");

@@ -1,20 +1,20 @@
-//! What a store that ends in order keeps of its catalog, for the next open: to list the
-//! directory and read every sidecar takes 7 µs a session, to read one file a fraction.
+//! The part of its catalog that a store keeps at a clean end, for the next open: listing the
+//! directory and reading every sidecar takes 7 µs a session, reading one file a fraction.
 //!
-//! It is believed if the store's journal is empty and the directory is the very one, with
-//! the names it had: nobody made, removed, renamed or replaced a file since, as PicoClaw and
-//! most programs do when they write a sidecar. What somebody wrote into one in place is
-//! found when the session is first used (`shard/load.rs`): aliases count from then on, a
-//! sidecar that does not decode is taken from its copy, and one that names another key
-//! keeps its session closed until the directory is read again.
+//! It is trusted if the store's journal is empty and the directory is the same one, with the same
+//! names: no file was made, removed, renamed or replaced since, as PicoClaw and most programs do
+//! when they write a sidecar. Changes that a program wrote into a sidecar in place are found when
+//! the session is first used (`shard/load.rs`): aliases count from then on, a sidecar that does not
+//! decode is taken from its copy, and one that names another key keeps its session closed until the
+//! directory is read again.
 //!
 //! # What a crash leaves
 //!
-//! Nothing that is believed: while a store runs there is no such file, and an unclean end
-//! leaves a journal. That the file of an earlier end is gone is synced before anything is
-//! written: after a power loss it would be back, and if sidecars were only written in place
-//! since, the directory would still be the one it speaks of. The new file is not synced: a
-//! power loss may leave none, or part of one, which does not decode.
+//! No file that is trusted: while a store runs there is none, and an unclean end leaves a journal.
+//! The removal of an earlier end's file is synced before anything is written. Otherwise a power
+//! loss would bring the file back, and if sidecars were only written in place since, the directory
+//! would still match it. The new file is not synced: a power loss may leave none, or part of one,
+//! which does not decode.
 
 use std::collections::HashSet;
 use std::io;
@@ -33,26 +33,26 @@ use crate::engine::recovery::redo::is_scratch_name;
 use crate::ground::storage::{DirEntry, FileKind, OpenMode, SAME_TIME, Storage, StorageFile};
 use crate::ground::sync::thread;
 
-/// Stores with fewer sessions keep nothing: reading their sidecars takes some
-/// milliseconds, and finds also what was written in place.
+/// Stores with fewer sessions keep nothing: reading their sidecars takes some milliseconds, and
+/// also finds changes written in place.
 pub(crate) const FROM: usize = 1_000;
 
-/// How often the clock of the file system is waited for.
+/// Number of waits for the clock of the file system.
 const TRIES: usize = 3;
 
-/// Where the catalog of a store is kept, and from how many sessions on.
+/// The place of a store's kept catalog, and the number of sessions from which on it is kept.
 #[derive(Debug)]
 pub(crate) struct Kept {
     path: PathBuf,
     temp: PathBuf,
     id: StoreId,
     from: usize,
-    /// When the store was opened, by the clock of the file system.
+    /// The time at which the store was opened, by the clock of the file system.
     opened: Option<i128>,
 }
 
 impl Kept {
-    /// For a store whose lock was just taken.
+    /// Returns the kept catalog's place, for a store that just took its lock.
     pub(crate) fn of(storage: &dyn Storage, home: &Home, id: StoreId, from: usize) -> Self {
         Self {
             path: home.catalog.clone(),
@@ -63,10 +63,10 @@ impl Kept {
         }
     }
 
-    /// Removes what was kept, and gives it if it is to be believed.
+    /// Removes the kept catalog, and returns it if it can be trusted.
     ///
     /// # Errors
-    /// If it is there and cannot be removed for good.
+    /// If it is there and cannot be removed durably.
     pub(crate) fn take(&self, storage: &dyn Storage, dir: &Path) -> io::Result<Option<Catalog>> {
         let catalog = self.look(storage, dir);
         if self.remove(storage)?
@@ -77,7 +77,7 @@ impl Kept {
         Ok(catalog)
     }
 
-    /// What was kept, if it is to be believed. It stays, for who only reads.
+    /// Returns the kept catalog, if it can be trusted. The file stays, for readers.
     pub(crate) fn look(&self, storage: &dyn Storage, dir: &Path) -> Option<Catalog> {
         let bytes = files::read_whole(storage, &self.path).ok()?;
         let version = Version::of(&storage.info(dir).ok()?);
@@ -85,7 +85,7 @@ impl Kept {
         Catalog::of(rows, home::name_rule(storage, dir))
     }
 
-    /// Whether anything was there.
+    /// Removes both files; returns true if there was one.
     fn remove(&self, storage: &dyn Storage) -> io::Result<bool> {
         let mut removed = false;
         for path in [&self.path, &self.temp] {
@@ -98,9 +98,9 @@ impl Kept {
         Ok(removed)
     }
 
-    /// Keeps the catalog of a store that has written everything and will write no more,
-    /// unless it is small or says less of the directory than the next open would find. A
-    /// failure costs that open time, and nothing else.
+    /// Keeps the catalog of a store that has written everything and will write no more, unless it
+    /// is small or knows less of the directory than the next open would find. A failure costs that
+    /// open time, and nothing else.
     pub(crate) fn keep(&self, storage: &dyn Storage, dir: &Path, catalog: &Catalog) {
         if catalog.len() < self.from || !catalog.is_plain() {
             return;
@@ -133,15 +133,16 @@ impl Kept {
     }
 }
 
-/// The directory, once so much time has passed since its last change that the next has
-/// another time. `None` if it does not come to rest, or its times are in whole seconds.
+/// Returns the directory's version, once so much time has passed since its last change that the
+/// next change has another time. `None` if it does not come to rest, or its times are in whole
+/// seconds.
 fn settled(
     storage: &dyn Storage,
     dir: &Path,
     probe: &dyn StorageFile,
 ) -> io::Result<Option<Version>> {
     for _ in 0..TRIES {
-        // The time of a new write to the same file system: another clock may differ.
+        // The time of a new write to the same file system, because another clock may differ.
         probe.write_all_at(b"\n", 0)?;
         let (now, dir) = (probe.info()?.changed, storage.info(dir)?);
         if dir.changed % 1_000_000_000 == 0 {
@@ -155,8 +156,9 @@ fn settled(
     Ok(None)
 }
 
-/// Whether the directory holds these sessions' sidecars, and nothing that the next open would
-/// tell of or remove: a session file or sidecar of another name, what was never put in place.
+/// Returns true if the directory holds these sessions' sidecars, and nothing that the next open
+/// would report or remove: a session file or sidecar of another name, or a file that was never put
+/// in place.
 fn agrees(storage: &dyn Storage, dir: &Path, rows: &Rows) -> io::Result<bool> {
     let stems: HashSet<_, RandomState> = (0..rows.len()).map(|row| rows.stem(row)).collect();
     let mut sidecars = 0;
@@ -176,9 +178,9 @@ fn agrees(storage: &dyn Storage, dir: &Path, rows: &Rows) -> io::Result<bool> {
     Ok(sidecars == rows.len())
 }
 
-/// Whether a sidecar says what its row does, which then says when it was updated. One that
-/// was not written since the store was opened was read then; of the others another program
-/// may have written some.
+/// Returns true if a sidecar has the content of its row, and sets the row's update time. A sidecar
+/// that was not written since the store was opened was read then; another program may have written
+/// some of the others.
 fn say(storage: &dyn Storage, dir: &Path, rows: &mut Rows, row: usize, opened: i128) -> bool {
     let path = dir.join(session_file::sidecar_name(rows.stem(row)));
     let is_known = rows.updated(row).is_some();

@@ -1,75 +1,74 @@
-//! Floor 3: the engine of one opened directory. This file holds what its handles, shards
+//! Floor 3: the engine of one opened directory. This file holds the parts that its handles, shards
 //! and threads share.
 //!
 //! # Hand-overs
 //!
-//! Every hand-over between threads: what must hold of it, why it holds, and the model in
-//! `loom-tests/` that explores it on the code that ships. `tests/faults` has the faults
-//! that models must see, and those that are seen by `schedules`: the whole engine with
-//! callers of every kind, in random orders.
+//! Every hand-over between threads: its invariant, the reason that it holds, and the model in
+//! `loom-tests/` that explores it on the shipped code. `tests/faults` has the faults that models
+//! must see, and those that `schedules` sees: the whole engine with callers of every kind, in
+//! random orders.
 //!
-//! **What callers queue.**
+//! **Queued items.**
 //!
 //! * *Caller to shard* (`mailbox::Queue`): an item is taken in, or stays its caller's. Items are
 //!   queued, taken and refused under one lock. `mailbox_async_close`.
-//! * Nobody waits beside free room, whoever gives up. Who finds no room is noted under the lock
-//!   that a take holds; every take wakes all of them. `mailbox_conformance`,
+//! * No caller waits while there is room, even if others give up. A caller that finds no room is
+//!   noted under the lock that a take holds; every take wakes all of them. `mailbox_conformance`,
 //!   `limits_room`.
-//! * *Shards to leader* (`Ready`): no ring is lost, and one look is for many. Who queues the
-//!   first item of a shard rings. All bits are one word: a ring that finds it empty has the leader
-//!   look; the look takes all bits in one step, and acquires what came before each. The leader
-//!   says that it sleeps, and then looks once more: of ring and look, both of which write the
-//!   word, the second sees the first. `worker_bells`, `engine_bells`.
-//! * *Leader to caller* (`Queue::answer`): a caller is answered when the number of their item is
-//!   passed, or told otherwise. Exceptions are entered before the number is raised (release), and
-//!   looked for after it is read (acquire). Who comes to wait after their item was taken is
-//!   noted under the lock that raises the number. Nobody is kept an answer for who left.
+//! * *Shards to leader* (`Ready`): no ring is lost, and one look serves many. The caller that
+//!   queues the first item of a shard rings. All bits are one word: a ring that finds it empty has
+//!   the leader look; the look takes all bits in one step, and acquires what came before each. The
+//!   leader marks itself asleep, and then looks once more: ring and look both write the word, so
+//!   the second of them sees the first. `worker_bells`, `engine_bells`.
+//! * *Leader to caller* (`Queue::answer`): a caller is answered when the number of its item is
+//!   passed, or by an exception. Exceptions are entered before the number is raised (release), and
+//!   looked for after it is read (acquire). A caller that comes to wait after its item was taken is
+//!   noted under the lock that raises the number. No answer is kept for a caller that left.
 //!   `mailbox_answer`, `mailbox_leaving`, `engine_append`.
-//! * Commands of a session keep their order. A shard of which something is held back for the
-//!   worker's thread has all that comes later held back. `schedules`.
+//! * Commands of a session keep their order. Once a command of a shard is held back for the
+//!   worker's thread, all later ones of the shard are held back. `schedules`.
 //!
-//! **Who leads** (`Leader`): its thread, or a caller in its place.
+//! **The leader** (`Leader`): its thread, or a caller in its place.
 //!
-//! * What is queued is seen to. A caller leads only if the thread sleeps, or is away, which one
-//!   lock says; who finds somebody leading has rung before, and whoever led looks at the word once
-//!   more after giving the journal up. What has to be synced, or is too much, the thread is told
-//!   of. What is queued is taken in under the journal's lock, so that batches are written in their
-//!   order. `lead_callers`, `lead_levels`, `schedules`.
-//! * *Caller beside the thread's sync* (`Aside`): the sync speaks of what was written
-//!   before it began, and only that is settled and watermarked. Meanwhile nobody else syncs or
-//!   goes on to another segment. `schedules`, and a unit test with a fault.
-//! * *Leader and the worker's thread* (`Seat`): both work on the shards under one lock, which
-//!   nobody holds who writes, syncs or waits. What may take files is the thread's: it is held back
-//!   or deferred, and the thread is told if it sleeps past it (`Worker::due` is the one measure of
-//!   both). What is staged by the thread the leader is told of. `lead_sleep`, `lead_close`,
-//!   `engine_append`.
-//! * Changes of a session settle in their order. One that is deferred has all later ones of its
-//!   session deferred, also those that are only shown (`Session::deferred`). `readers_truncate`,
-//!   `readers_swap`.
-//! * Files are written without the seat (`Errand`). What is written is
-//!   decided under the seat, and what came of it noted under it; in between only what
-//!   touches no file is staged or settled, for the thread that alone touches files is the
-//!   one that writes. `readers_append`, `schedules`.
-//! * What a panic left of a worker answers nobody: it is taken out of the seat under the
-//!   seat's lock, and the inboxes end after the alarm. `engine_panic`.
-//! * Closed and poisoned leave nobody waiting. Both are looked at under the lock under which the
-//!   leader sleeps. After a failure the leader still takes in, and refuses. `lead_close`,
-//!   `engine_poison`, `supervisor_alarm`.
-//! * *A refusal*: what was staged on refused lines is not written. Whatever was staged when a
-//!   batch was refused is refused with it. `limits_refused`.
-//! * *Leader to supervisor* (`Progress`): a checkpoint covers only what was settled, or deferred,
-//!   before the worker's thread was asked to flush; it sees to what is deferred first. The
-//!   watermark is raised (release) after that, and read (acquire) before the thread is asked.
-//!   `journal_watermark`, `journal_owes`,
-//!   `engine_segments`.
+//! * Queued items are handled. A caller leads only if the thread sleeps, or is away, which one lock
+//!   decides. A caller that finds another leading has rung before, and the leader looks at the word
+//!   once more after giving the journal up. Work that needs a sync, or is too much, is reported to
+//!   the thread. Queued items are taken in under the journal's lock, so that batches are written in
+//!   their order. `lead_callers`, `lead_levels`, `schedules`.
+//! * *Caller beside the thread's sync* (`Aside`): the sync covers the writes before it began, and
+//!   only those are settled and watermarked. Meanwhile no other thread syncs or goes on to another
+//!   segment. `schedules`, and a unit test with a fault.
+//! * *Leader and the worker's thread* (`Seat`): both work on the shards under one lock, which no
+//!   thread holds while it writes, syncs or waits. Work that may touch files is the thread's: it is
+//!   held back or deferred, and the thread is told if it sleeps past it (`Worker::due` is the one
+//!   measure of both). The leader is told of records that the thread stages. `lead_sleep`,
+//!   `lead_close`, `engine_append`.
+//! * Changes of a session settle in their order. Once one is deferred, all later ones of its
+//!   session are deferred, also those that are only shown (`Session::deferred`).
+//!   `readers_truncate`, `readers_swap`.
+//! * Files are written without the seat (`Errand`). The write is decided under the seat, and its
+//!   result noted under it. In between, only changes that touch no file are staged or settled,
+//!   because the one thread that touches files is the one that writes. `readers_append`,
+//!   `schedules`.
+//! * A worker that panicked answers no caller: it is taken out of the seat under the seat's lock,
+//!   and the inboxes end after the alarm. `engine_panic`.
+//! * A close and a poisoning leave no caller waiting. Both are looked at under the lock under which
+//!   the leader sleeps. After a failure the leader still takes items in, and refuses them.
+//!   `lead_close`, `engine_poison`, `supervisor_alarm`.
+//! * *A refusal*: changes staged on refused lines are not written. All changes that were staged
+//!   when a batch was refused are refused with it. `limits_refused`.
+//! * *Leader to supervisor* (`Progress`): a checkpoint covers only changes that were settled, or
+//!   deferred, before the worker's thread was asked to flush; that thread settles deferred ones
+//!   first. The watermark is raised (release) after that, and read (acquire) before the thread is
+//!   asked. `journal_watermark`, `journal_owes`, `engine_segments`.
 //! * *Leader to supervisor* (`active`): a commit that a flush does not cover calls for
 //!   another flush. Both sides swap (acquire, release): the flush clears the flag, then
 //!   reads the watermark; the commit raises the watermark, then the flag. If either
 //!   stored instead, each could look past the other. `journal_activity`.
-//! * *Leader, background, supervisor* (`SegmentPool`): segments are used in the order
-//!   of their numbers, given up only when covered, and none is left at the end. One is
-//!   made at a time, decided under the lock; who waits for it is notified however the
-//!   making ends. `journal_retire`.
+//! * *Leader, background, supervisor* (`SegmentPool`): segments are used in the order of their
+//!   numbers, given up only when covered, and none is left at the end. One is made at a time,
+//!   decided under the lock; a thread that waits for it is notified however the making ends.
+//!   `journal_retire`.
 //!
 //! **Readers and callers.**
 //!
@@ -80,53 +79,51 @@
 //!   and are looked at, under one lock. Lines enter it when they are shown, and it only
 //!   grows; then another tail takes its place, together with the range.
 //!   `readers_append`, `readers_truncate`.
-//! * *Owner to readers, a swap*: length, generation and file of one moment. They are
-//!   published as one `Live`; whoever holds the old one keeps its file. `readers_swap`.
-//! * *Owner to readers, an idle file closed*: who reads keeps what is read; who comes
-//!   later asks the owner. A snapshot holds its file; the closed one is published as
-//!   lacking it. `readers_evict`.
+//! * *Owner to readers, a swap*: length, generation and file of one moment. They are published as
+//!   one `Live`; a reader of the old one keeps its file. `readers_swap`.
+//! * *Owner to readers, an idle file closed*: a present reader keeps its file; a later one asks the
+//!   owner. A snapshot holds its file; the closed session is published without one.
+//!   `readers_evict`.
 //! * *Owner to caller* (`Promise`, `Slot`): answered once, or broken; either side may
 //!   leave. The answer is stored, and the waiter registered, under one lock; a dropped
 //!   promise settles, too. `slot_poll`.
-//! * *Owner to subscribers* (`sync::watch`): the first change is not missed, and what is
-//!   told is there. The one owner subscribes and tells, after it published.
-//!   `engine_subscribe`, `schedules`.
-//! * *Waking tasks* (`sync::wake`): nobody hangs on the task that wakes the others. Tokio
-//!   is below the seam, so there is no model; it is tested on real runtimes, with a
-//!   fault in `tests/faults`.
+//! * *Owner to subscribers* (`sync::watch`): the first change is not missed, and reported changes
+//!   are visible. The one owner subscribes and notifies, after it published. `engine_subscribe`,
+//!   `schedules`.
+//! * *Waking tasks* (`sync::wake`): no task depends on the task that wakes the others. Tokio is
+//!   below the seam, so there is no model; it is tested on real runtimes, with a fault in
+//!   `tests/faults`.
 //!
 //! **The rest.**
 //!
 //! * *Shard to background* (`Job`, `Event::Done`): one result per job; a compaction is
 //!   neither doubled nor lost. The owner keeps `busy`, `pending` or `compaction` until
 //!   the result comes, and results come through its queue. `schedules`.
-//! * *Background threads* (`LongJobs`): a job that has to wait is taken by who is done. Who
-//!   is done gives up its turn and looks for the next job under one lock.
+//! * *Background threads* (`LongJobs`): a waiting job is taken by a thread that is done with
+//!   another. That thread gives up its turn and looks for the next job under one lock.
 //!   `supervisor_jobs`.
-//! * *Shard to shard, promotion of an alias*: taken over once. The target's owner looks
-//!   whether there is something to lose, and holds its session until the new file is in.
-//!   `schedules`.
-//! * *Shards to callers* (the catalog): an alias is found by whoever was told of it; a
-//!   file name has one owner; what is listed is found. What was found at open goes out of
-//!   its table once, under a lock, after it is entered among the others (release), and is
-//!   looked for in the table first (acquire). A claim is counted before it is
-//!   entered, under its entry's lock; a name is owned in one step; `listed` is raised
-//!   (release) after `exists`. `catalog_*`, `schedules`.
-//! * *Everyone* (`Alarm`): the first reason wins; nobody is left waiting, or told that it
-//!   went well. Commits are refused before the worker is told; a worker that panicked says
-//!   why before its inboxes end. `engine_poison`, `engine_panic`; who
-//!   waits for a checkpoint is told as well, `supervisor_alarm`.
-//! * *Caller to the end of the store*: carried out, or told that it is closed; no journal
-//!   is left. Inboxes are closed and emptied, then what is in flight, flush,
-//!   checkpoint; only then is the leader ended. `lead_close`.
+//! * *Shard to shard, promotion of an alias*: taken over once. The target's owner checks if there
+//!   is something to lose, and holds its session until the new file is in. `schedules`.
+//! * *Shards to callers* (the catalog): a caller that was told of an alias finds it; a file name
+//!   has one owner; listed sessions are found. A session found at open leaves its table once, under
+//!   a lock, after it is entered among the others (release), and is looked for in the table first
+//!   (acquire). A claim is counted before it is entered, under its entry's lock; a name is owned in
+//!   one step; `listed` is raised (release) after `exists`. `catalog_*`, `schedules`.
+//! * *All threads* (`Alarm`): the first reason wins; no caller is left waiting, or told that it
+//!   succeeded. Commits are refused before the worker is told; a worker that panicked gives the
+//!   reason before its inboxes end. `engine_poison`, `engine_panic`; a thread that waits for a
+//!   checkpoint is told as well, `supervisor_alarm`.
+//! * *Caller to the end of the store*: carried out, or told that it is closed; no journal is left.
+//!   Inboxes are closed and emptied, then records in flight, flush, checkpoint; only then is the
+//!   leader ended. `lead_close`.
 //!
-//! A panic in the worker is caught at its seat, and one of the leader where it leads, for both
+//! A panic in the worker is caught at its seat, and one of the leader where it leads, because both
 //! may be on a caller's thread. A panicking job is caught, and its owner is told as of any other
 //! failure.
 //!
 //! # Limits and times
 //!
-//! Those a person tunes. The constant is the authority and says what it bounds; the value
+//! The limits that a person tunes. The constant is the authority and documents its bound; the value
 //! here is today's.
 //!
 //! | constant | value |
@@ -169,9 +166,9 @@
 //! | `BACKGROUND` (supervisor/background) | 3 threads |
 //! | `PAUSE` (ground/seldom) | 10 s between two complaints of one kind |
 //!
-//! No constant bounds the catalog (an entry per session of the directory), what a shard
-//! keeps of each session used since the open (an entry per control record, if its
-//! conversation was asked for), and the list of backups.
+//! No constant bounds the catalog (an entry per session of the directory), a shard's state of each
+//! session used since the open (an entry per control record, if its conversation was asked for),
+//! and the list of backups.
 
 pub(crate) mod archive;
 pub(crate) mod catalog;
@@ -219,7 +216,7 @@ use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::{Slot, slot};
 use crate::ground::sync::wake::Runtime;
 
-/// What handles reach the shards through.
+/// The handles' access to the shards.
 pub(crate) struct Engine {
     pub(crate) shared: Arc<Shared>,
     /// One for each shard.
@@ -227,17 +224,16 @@ pub(crate) struct Engine {
     ready: Arc<Ready>,
     leader: Arc<Leader>,
     runtime: Runtime,
-    /// What a task may do for the journal while it is polled.
+    /// The work that a task may do for the journal while it is polled.
     poll_lead: Lead,
     supervise: EventSender<Request>,
     /// The threads' own: a handle that outlives them keeps no segment open.
     pool: Weak<SegmentPool>,
-    /// Says nothing but itself: what comes with a close is told by inboxes and
-    /// locks.
+    /// Carries no other data: everything that comes with a close is passed on by inboxes and locks.
     closed: AtomicBool,
 }
 
-/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+/// Without the sessions: this ends up in logs, and would hold up other readers.
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine")
@@ -269,8 +265,8 @@ impl Engine {
         Ok(asked)
     }
 
-    /// Submits the command in `command`, if there is one left; the task is woken
-    /// when the inbox has room again.
+    /// Submits the command in `command`, if one is left; the task is woken when the inbox has room
+    /// again.
     ///
     /// # Errors
     /// If the store takes no more commands.
@@ -317,7 +313,7 @@ impl Engine {
         }
     }
 
-    /// What a task may do that appends.
+    /// Returns the work that an appending task may do for the journal.
     pub(crate) fn append_lead(&self, level: Durability) -> Lead {
         match (level, self.poll_lead) {
             (Durability::Durable, Lead::Write) => Lead::Nothing,
@@ -325,14 +321,14 @@ impl Engine {
         }
     }
 
-    /// Has the leader look, or leads, if nobody looks for this shard yet.
+    /// Has the leader look, or leads, if this shard has no look coming yet.
     fn told_of(&self, shard: usize, asked: &Asked, lead: Lead) {
         if asked.first && self.ready.ring(shard) {
             self.leader.attend(lead);
         }
     }
 
-    /// Why a command was not answered.
+    /// Returns the reason that a command was not answered.
     pub(crate) fn failure(&self) -> Error {
         match self.ready.poisoned() {
             Some(reason) => Error::Poisoned { reason },
@@ -340,18 +336,18 @@ impl Engine {
         }
     }
 
-    /// Whether the store was closed.
+    /// True if the store was closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Asks the supervisor for something and waits for the answer.
+    /// Sends the supervisor a request and waits for the answer.
     pub(crate) fn ask(&self, request: impl FnOnce(Answer<()>) -> Request) -> Result<()> {
         let slot = self.request(request)?;
         slot.wait().unwrap_or_else(|| Err(self.failure()))
     }
 
-    /// Asks the supervisor for something; the answer arrives in the slot.
+    /// Sends the supervisor a request; the answer arrives in the slot.
     pub(crate) fn request(
         &self,
         request: impl FnOnce(Answer<()>) -> Request,
@@ -364,7 +360,7 @@ impl Engine {
         }
     }
 
-    /// Refuses every later call, carries out what was accepted, and ends.
+    /// Refuses every later call, carries out the accepted ones, and ends.
     pub(crate) fn stop(&self) -> Result<()> {
         self.refuse_calls();
         self.ask(Request::Stop)

@@ -58,21 +58,21 @@ use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
 use crate::ground::sync::thread;
 use crate::ground::sync::wake::Runtime;
 
-/// Commands one shard's inbox holds before callers wait.
+/// Number of commands that one shard's inbox holds before callers wait.
 pub(crate) const MAILBOX: usize = 1024;
 
-/// Where a store lives, and how it is to be run.
+/// The place of a store, and its settings.
 #[derive(Debug)]
 pub(crate) struct Site<'a> {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dir: &'a Path,
     pub(crate) options: &'a StoreOptions,
-    /// Commands one shard's inbox holds.
+    /// Number of commands that one shard's inbox holds.
     pub(crate) mailbox: usize,
-    /// How much a worker does at a time.
+    /// The limits of a worker's work at a time.
     pub(crate) limits: Limits,
-    /// From how many sessions on the catalog is kept when the store ends.
+    /// The number of sessions from which on the catalog is kept when the store ends.
     pub(crate) keep_from: usize,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct Opened {
 /// runs yet.
 ///
 /// # Errors
-/// `Locked`, `Corrupt`, or what the operating system reports.
+/// `Locked`, `Corrupt`, or the errors of the operating system.
 pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     let _opening = tracing::info_span!("open", dir = %site.dir.display()).entered();
     let began = site.clock.monotonic();
@@ -199,7 +199,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     })
 }
 
-/// Exports what the store counts, unless it is in a test's memory.
+/// Exports the store's counters, unless it is in a test's memory.
 fn meters(site: &Site<'_>) -> Meters {
     if site.storage.is_shared() {
         Meters::of(site.dir)
@@ -212,7 +212,7 @@ fn commits(site: &Site<'_>, shared: &Shared) -> Commits {
     Commits::new(&shared.counters, &site.clock, site.options.slow_commit)
 }
 
-/// Tells others of the store. It may be dropped meanwhile.
+/// Returns the publisher of the store's state. The engine may be dropped meanwhile.
 fn publisher(site: &Site<'_>, engine: &Arc<Engine>, path: Option<PathBuf>) -> Publisher {
     let shared = site.storage.is_shared();
     let path = path.filter(|_| shared);
@@ -225,17 +225,17 @@ fn publisher(site: &Site<'_>, engine: &Arc<Engine>, path: Option<PathBuf>) -> Pu
     Publisher::new(&engine.shared, look, told, path)
 }
 
-/// A number that no other opening of the store had, or nearly certainly.
+/// Returns a number that, almost certainly, no other opening of the store had.
 fn first_version(dir: &Path) -> Result<u64> {
     getrandom::u64().map_err(|e| Error::io("open", dir, io::Error::other(e.to_string())))
 }
 
-/// How long to wait before asking for the lock again.
+/// The wait before asking for the lock again.
 const ASKING: Duration = Duration::from_millis(20);
 
-/// Takes the writer's lock, for which it waits as long as the options say. No event tells
-/// that another process gave it up. What the lock stands in is looked at each time: while
-/// it is waited for somebody may put something else in its place.
+/// Takes the writer's lock, waiting for it as long as the options say. No event reports that
+/// another process gave it up. The lock's directory is looked at each time: during the wait,
+/// another program may put something else in its place.
 fn lock(site: &Site<'_>, home: &Home) -> Result<(Box<dyn LockGuard>, Arc<dyn Storage>)> {
     let mut left = site.options.open_timeout;
     loop {
@@ -253,15 +253,15 @@ fn lock(site: &Site<'_>, home: &Home) -> Result<(Box<dyn LockGuard>, Arc<dyn Sto
     }
 }
 
-/// What the store's last end kept, if nothing changed since.
+/// Returns the catalog that the store's last end kept, if nothing changed since.
 fn kept_catalog(kept: &Kept, at: (&dyn Storage, &Path), scan: &Scan) -> Result<Option<Catalog>> {
     let found = kept.take(at.0, at.1);
     let found = found.map_err(|e| Error::io("remove the kept catalog of", at.1, e))?;
     Ok(found.filter(|_| scan.is_empty()))
 }
 
-/// Enters what is in the directory into a catalog, and puts back lost sidecars, and what
-/// another program dropped of others.
+/// Enters the content of the directory into a catalog, and puts back lost sidecars, and the fields
+/// that another program dropped of others.
 fn take_stock(
     storage: &dyn Storage,
     dir: &Path,
@@ -281,7 +281,7 @@ fn take_stock(
     Ok(found.catalog)
 }
 
-/// What a task may do for the journal while it is polled.
+/// Returns the work that a task may do for the journal while it is polled.
 fn poll_lead(options: &StoreOptions) -> Lead {
     if options.sync_in_poll {
         Lead::Sync

@@ -1,5 +1,5 @@
-//! Where things stand in a session, without what its messages say. It costs one pass over
-//! the lines, of which one is in memory at a time.
+//! The positions in a session, without its messages' content. It costs one pass over the lines, of
+//! which one is in memory at a time.
 
 use std::io;
 
@@ -8,16 +8,16 @@ use crate::disk::session_file::{self, Control, Decoded};
 use crate::engine::position::{Numbering, Position};
 use crate::engine::snapshot::Snapshot;
 
-/// Where things stand in a conversation; see
+/// The positions in a conversation; see
 /// [`SessionSnapshot::outline`](crate::SessionSnapshot::outline).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Outline {
-    /// How many messages there are.
+    /// Number of messages.
     pub messages: usize,
-    /// Where the first of them stands, and every `stride`th after it.
+    /// The position of the first message, and of every `stride`th after it.
     pub anchors: Vec<Position>,
-    /// What stands between the messages, in its order.
+    /// The lines between the messages, in order.
     pub marks: Vec<Mark>,
 }
 
@@ -25,18 +25,18 @@ pub struct Outline {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Mark {
-    /// How many messages of the outline stand before it.
+    /// Number of the outline's messages before it.
     pub after: usize,
-    /// When the message before it was said, if that says so.
+    /// The time of the message before it, if the message has one.
     pub said_at: Option<String>,
-    /// Where it stands: [`SessionSnapshot::line`](crate::SessionSnapshot::line) reads it. What a
-    /// compaction carried along is at the first position of the session.
+    /// Its position: [`SessionSnapshot::line`](crate::SessionSnapshot::line) reads it. Lines that a
+    /// compaction carried along are at the first position of the session.
     pub position: Position,
-    /// What it is.
+    /// Its kind.
     pub kind: MarkKind,
 }
 
-/// What stands between messages.
+/// The kind of a line between messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MarkKind {
@@ -51,8 +51,8 @@ pub enum MarkKind {
     Damaged,
 }
 
-/// The outline of the live lines from `start` on, which is where one of them begins. What a
-/// compaction carried along comes with the first.
+/// Returns the outline of the live lines from `start` on, which is the offset of one of them. Lines
+/// that a compaction carried along come with the first.
 ///
 /// # Errors
 /// As the operating system reports them.

@@ -1,4 +1,4 @@
-//! Reading a session backwards, and saying where each message stands.
+//! Reads a session backwards, with the position of each message.
 
 use std::io;
 
@@ -19,28 +19,28 @@ use crate::engine::stats::Counters;
 pub struct Page {
     /// The messages.
     pub messages: Vec<Message>,
-    /// Where each of them stands.
+    /// The position of each of them.
     pub positions: Vec<Position>,
-    /// Where the first of them stands: what to ask for the page
+    /// The position of the first of them: pass it to get the page
     /// [before](crate::SessionSnapshot::before). Without messages, the position asked for.
     pub start: Position,
-    /// Whether no message comes before them.
+    /// True if no message comes before them.
     pub is_first: bool,
 }
 
-/// The beginning of a line of a session, as it stands there; see
+/// The beginning of a line of a session, unchanged; see
 /// [`SessionSnapshot::line`](crate::SessionSnapshot::line).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RawLine {
     /// Its first bytes, without the line feed at its end.
     pub bytes: Vec<u8>,
-    /// How long the whole line is, bytes.
+    /// The length of the whole line, bytes.
     pub len: u64,
 }
 
-/// The newest `n` visible messages before the line at `end`. `end` must be where a line of
-/// the snapshot begins or its lines end.
+/// Returns the newest `n` visible messages before the line at `end`. A line of the snapshot must
+/// begin at `end`, or its lines must end there.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -77,8 +77,8 @@ pub(crate) fn before(
     })
 }
 
-/// Whether a line begins or ends at `offset`, which is within the live lines: a last line
-/// without LF ends where the next one will begin, but for that LF.
+/// Returns true if a line begins or ends at `offset`, which is within the live lines: a last line
+/// without LF ends where the next one will begin, except for that LF.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -102,7 +102,7 @@ fn is_lf(snapshot: &Snapshot, offset: u64) -> io::Result<bool> {
     Ok(byte == *b"\n")
 }
 
-/// The line that begins at a position, without its LF; nothing if no live line does.
+/// Returns the line that begins at a position, without its LF; `None` if no live line does.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -123,10 +123,10 @@ pub(crate) fn line_at(snapshot: &Snapshot, position: Position) -> io::Result<Opt
     Ok(found)
 }
 
-/// How much of a line is read at a time, bytes.
+/// The bytes of a line that are read at a time.
 const STEP: u64 = 64 << 10;
 
-/// The first `most` bytes of the line that begins at `at`; nothing if none does.
+/// Returns the first `most` bytes of the line that begins at `at`; `None` if none does.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -157,8 +157,8 @@ pub(crate) fn raw_line(snapshot: &Snapshot, at: u64, most: usize) -> io::Result<
     Ok(Some(raw))
 }
 
-/// Visits the live lines before `end`, newest first, each with the offset where it begins,
-/// for as long as `visit` says so.
+/// Visits the live lines before `end`, newest first, each with its offset, until `visit` returns
+/// false.
 ///
 /// # Errors
 /// As the operating system reports them.

@@ -1,4 +1,4 @@
-//! What a running store publishes of itself, and reading it.
+//! The statistics that a running store publishes, and their reader.
 
 use std::io;
 use std::path::Path;
@@ -15,26 +15,26 @@ use crate::disk::stats_file;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
-/// What a running store said of itself last; see
+/// The last published statistics of a running store; see
 /// [`published_stats`](crate::published_stats).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PublishedStats {
-    /// The process that writes to the store, as it sees itself: in a container it may have
-    /// another number outside.
+    /// The process that writes to the store, by its own number: in a container it may have another
+    /// number outside.
     pub pid: u32,
-    /// When this was written. A store to which nothing happens writes nothing: its numbers
-    /// are still true.
+    /// The time at which this was written. An idle store writes nothing: its numbers are still
+    /// true.
     #[serde(with = "time::serde::rfc3339")]
     pub written_at: OffsetDateTime,
-    /// How the store was doing. The reason of a store that stopped writing names no session
-    /// file here.
+    /// The state of the store. The reason of a store that stopped writing names no session file
+    /// here.
     pub status: StoreStatus,
-    /// What it had done, and held.
+    /// Its counters and levels.
     pub stats: StoreStats,
 }
 
-/// As [`published_stats`](crate::published_stats), on any file system.
+/// Does the same as [`published_stats`](crate::published_stats), on any file system.
 pub(crate) fn read(storage: &dyn Storage, dir: &Path) -> Result<Option<PublishedStats>> {
     let path = Home::of(dir).stats;
     let wrap = |e| Error::io("read", &path, e);
@@ -42,7 +42,7 @@ pub(crate) fn read(storage: &dyn Storage, dir: &Path) -> Result<Option<Published
         Err(e) if is_none(&e) => return Ok(None),
         other => other.map_err(wrap)?,
     };
-    // Its writer holds its lock: without, it is what a process left that died.
+    // Its writer holds its lock: without a lock, a process that died left the file.
     if !file.is_locked().map_err(wrap)? {
         return Ok(None);
     }
@@ -61,11 +61,11 @@ fn is_none(error: &io::Error) -> bool {
     kind == io::ErrorKind::NotFound || kind == io::ErrorKind::NotADirectory
 }
 
-/// How often a new file is made. Who looks at one that is just made, whether its lock is
-/// held, holds it for microseconds.
+/// Number of times that a new file is made. A reader that tests the lock of a file that was just
+/// made holds it for microseconds.
 const TRIES: usize = 3;
 
-/// The file that a store publishes in.
+/// The file in which a store publishes its statistics.
 #[derive(Debug)]
 pub(crate) struct StatsFile {
     file: Arc<dyn StorageFile>,
@@ -73,14 +73,14 @@ pub(crate) struct StatsFile {
 }
 
 impl StatsFile {
-    /// A new one, in place of what a process left that died.
+    /// Makes a new one, in place of a file that a dead process left.
     ///
     /// # Errors
-    /// As the operating system reports them; then there is none.
+    /// As the operating system reports them; then there is no file.
     pub(crate) fn create(storage: &dyn Storage, path: &Path) -> io::Result<Self> {
         let made = Self::try_create(storage, path);
         if made.is_err() {
-            // What stands there is nobody's.
+            // The file there belongs to no process.
             let _ = remove(storage, path);
         }
         made
@@ -90,8 +90,8 @@ impl StatsFile {
         for _ in 0..TRIES {
             remove(storage, path)?;
             let file = storage.open(path, OpenMode::CreateNew)?;
-            // Without its lock it would be taken for what a dead process left, for as long
-            // as this one lives.
+            // Without its lock it would be taken for a dead process's, for as long as this one
+            // lives.
             if file.try_lock()? {
                 stats_file::prepare(&*file)?;
                 return Ok(Self { file, written: 0 });
@@ -101,7 +101,7 @@ impl StatsFile {
     }
 
     /// # Errors
-    /// As the operating system reports them; readers find what was written before.
+    /// As the operating system reports them; readers find the earlier content.
     pub(crate) fn write(&mut self, published: &PublishedStats) -> io::Result<()> {
         let text = serde_json::to_vec(published)?;
         self.written += 1;
@@ -119,7 +119,7 @@ pub(crate) fn remove(storage: &dyn Storage, path: &Path) -> io::Result<()> {
 }
 
 impl Engine {
-    /// What the store says of itself now, to anybody.
+    /// Returns the store's present statistics, for all readers.
     pub(crate) fn publishable(&self) -> PublishedStats {
         let Self { shared, .. } = self;
         let mut status = self.status();
@@ -135,14 +135,14 @@ impl Engine {
     }
 }
 
-/// A reason without the names of files in `dir`, which tell whose they are: erasing a person
-/// looks into no statistics.
+/// Returns a reason without the names of files in `dir`, which would tell their owners: erasing a
+/// person does not search statistics.
 fn without_names(reason: &str, dir: &Path) -> String {
     let dir = dir.to_string_lossy();
     let mut parts = reason.split(&*dir);
     let mut text = String::from(parts.next().unwrap_or_default());
     for part in parts {
-        // No name of a session's file has a colon.
+        // No session file's name has a colon.
         let rest = part.find(": ").map_or("", |end| &part[end..]);
         text.push_str(&dir);
         text.push_str(rest);

@@ -1,4 +1,4 @@
-//! Reading a session: straight from its file, on the reader's own thread.
+//! Reads a session: straight from its file, on the reader's own thread.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::disk::session_file::{self, Carried, Decoded};
 use crate::engine::snapshot::{LITTLE, Looked, Snapshot};
 use crate::engine::stats::Counters;
 
-/// Every visible message of a snapshot, oldest first.
+/// Returns every visible message of a snapshot, oldest first.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -29,15 +29,16 @@ pub(crate) fn history(snapshot: &Snapshot, counters: &Counters) -> io::Result<Ve
     Ok(messages)
 }
 
-/// For how many messages room is made before so many bytes are read: a list that has none for
-/// the next moves all it has, some hundred bytes each. No more than a megabyte, for a sidecar's
-/// count may say anything, and memory that is not there would end the process.
+/// Returns the number of messages for which room is made before `bytes` bytes are read: a list
+/// without room for the next message moves all it has, some hundred bytes each. No more than a
+/// megabyte, because a sidecar's count may be any number, and a lack of memory would end the
+/// process.
 fn most_in(bytes: usize) -> usize {
     const SHORTEST: usize = br#"{"role":"","content":""}"#.len();
     (bytes / SHORTEST + 1).min(4096)
 }
 
-/// How many messages of a snapshot are visible.
+/// Returns the number of visible messages of a snapshot.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -50,8 +51,8 @@ pub(crate) fn count(snapshot: &Snapshot, counters: &Counters) -> io::Result<usiz
     Ok(count)
 }
 
-/// The newest `n` visible messages, oldest first. Reads backwards: a long
-/// session costs no more than a short one.
+/// Returns the newest `n` visible messages, oldest first. Reads backwards: a long session costs no
+/// more than a short one.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -63,12 +64,12 @@ pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Re
 pub(crate) struct Newest {
     /// Newest first.
     messages: Vec<Message>,
-    /// Where the lines of the file end that were not looked at.
+    /// Offset of the end of the file's lines that were not looked at.
     end: u64,
 }
 
 impl Newest {
-    /// Of the newest `n` those among the lines that only the journal holds.
+    /// Returns those of the newest `n` that are among the lines that only the journal holds.
     fn in_memory(snapshot: &Snapshot, n: usize, counters: &Counters) -> Self {
         let mut newest = Self {
             messages: Vec::new(),
@@ -78,8 +79,8 @@ impl Newest {
         newest
     }
 
-    /// And, if they are not enough, those in the last [`LITTLE`] bytes of the file that
-    /// the operating system has in memory.
+    /// Does the same; if they are not enough, adds those in the last [`LITTLE`] bytes of the file
+    /// that the operating system has in memory.
     pub(crate) fn at_hand(snapshot: &Snapshot, n: usize, counters: &Counters) -> Self {
         let mut newest = Self::in_memory(snapshot, n, counters);
         let (start, end) = (snapshot.live.start, snapshot.live.end);
@@ -123,12 +124,12 @@ impl Newest {
         }
     }
 
-    /// Whether the file has no more of them.
+    /// True if the file has no more of them.
     pub(crate) fn is_all(&self, snapshot: &Snapshot, n: usize) -> bool {
         self.messages.len() == n || self.end <= snapshot.live.start
     }
 
-    /// With those in the file, oldest first.
+    /// Adds those in the file; returns all, oldest first.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -152,9 +153,9 @@ impl Newest {
     }
 }
 
-/// The raw lines a copy of the session takes over, each ended by LF: everything
-/// live but what every rewrite drops, after the control records among the
-/// skipped lines that still count.
+/// Returns the raw lines that a copy of the session takes over, each ended by LF: the control
+/// records among the skipped lines that still count, then all live lines except those that every
+/// rewrite drops.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -177,7 +178,7 @@ pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
     Ok(live)
 }
 
-/// Every live line as it is, each ended by LF.
+/// Returns every live line unchanged, each ended by LF.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -221,8 +222,8 @@ pub(crate) fn messages_from(
     Ok(())
 }
 
-/// Visits every live line, oldest first. Of one that is too long to be read, what stands
-/// for it.
+/// Visits every live line, oldest first. For one that is too long to be read, the visit gets its
+/// stand-in.
 ///
 /// # Errors
 /// As the operating system or `take` reports them.
@@ -237,7 +238,7 @@ pub(crate) fn each_line(
     each_tail_line(snapshot, take)
 }
 
-/// The same, and lines that are too long to be read are whole.
+/// Does the same, with lines that are too long to be read whole.
 fn each_whole_line(
     snapshot: &Snapshot,
     take: &mut dyn FnMut(&[u8]) -> io::Result<()>,
@@ -283,7 +284,7 @@ impl LiveLines {
     }
 }
 
-/// The message that a line is.
+/// Returns the message in a line.
 pub(crate) fn visible(raw: &[u8], counters: &Counters) -> Option<Message> {
     match session_file::decode(raw) {
         Decoded::Message(message) => Some(message),

@@ -1,4 +1,4 @@
-//! Looking for messages among the lines of a session.
+//! Searches messages among the lines of a session.
 
 use std::io;
 use std::ops::Range;
@@ -15,18 +15,18 @@ use crate::disk::session_file::{self, Decoded};
 use crate::error::{Error, Result};
 use crate::ground::sync::atomic::{AtomicUsize, Ordering};
 
-/// How much is found at a time, in bytes of lines.
+/// The amount that is found at a time, in bytes of lines.
 const MOST: usize = 16 << 20;
 
-/// What a line takes beside its bytes.
+/// The bytes that a found line takes beside its own.
 const MESSAGE: usize = 1 << 10;
 
-/// How much more is to be found before who asked is told.
+/// The room for further finds before the caller is told.
 #[derive(Debug, Default)]
 pub(crate) struct Room(AtomicUsize);
 
 impl Room {
-    /// Whether more may be found after a line of so many bytes.
+    /// Takes the room for a line of `bytes` bytes; returns true if more may be found after it.
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_add(bytes + MESSAGE, Ordering::Relaxed) + bytes < MOST
     }
@@ -36,10 +36,10 @@ impl Room {
     }
 }
 
-/// What is looked for.
+/// The prepared form of a pattern.
 #[derive(Debug)]
 pub(crate) struct Needle {
-    /// What a line has that may be looked for: most lines need not be decoded.
+    /// Matches part of every line that may match: most lines need not be decoded.
     candidates: Option<bytes::Regex>,
     text: Regex,
     in_calls: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Needle {
     until: Option<OffsetDateTime>,
 }
 
-/// A text of a session in which something is found.
+/// A text of a session in which a match is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum FoundIn {
@@ -57,7 +57,7 @@ pub enum FoundIn {
     Text,
     /// The name of the function of one of its tool calls, the first being 0.
     ToolName(usize),
-    /// The arguments of that call, with characters in place of `\u` and their numbers.
+    /// The arguments of that call, with characters in place of their `\u` numbers.
     ToolArguments(usize),
     /// The session's summary.
     Summary,
@@ -65,7 +65,7 @@ pub enum FoundIn {
     Title,
 }
 
-/// A message that is looked for, and the first match in it.
+/// A matching message, and the first match in it.
 #[derive(Debug)]
 pub(crate) struct Match {
     pub(crate) message: Message,
@@ -73,7 +73,7 @@ pub(crate) struct Match {
     pub(crate) matched: Range<usize>,
 }
 
-/// How a text is looked for.
+/// A search pattern.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pattern {
     pub(crate) text: String,
@@ -82,7 +82,7 @@ pub(crate) struct Pattern {
     pub(crate) roles: Vec<String>,
     pub(crate) since: Option<OffsetDateTime>,
     pub(crate) until: Option<OffsetDateTime>,
-    /// Whether tool calls are looked through, too.
+    /// True if tool calls are searched, too.
     pub(crate) in_calls: bool,
 }
 
@@ -91,9 +91,9 @@ pub(crate) struct Pattern {
 pub(crate) struct Found {
     /// Each with the offset of its line.
     pub(crate) messages: Vec<(u64, Match)>,
-    /// Where to go on; nothing if the session was looked through.
+    /// The offset at which to continue; `None` if the session was searched to its end.
     pub(crate) next: Option<u64>,
-    /// Why it was not.
+    /// The reason that it was not.
     pub(crate) failed: Option<io::Error>,
 }
 
@@ -130,7 +130,7 @@ impl Needle {
         })
     }
 
-    /// The message of a line and where it matches, if it is looked for.
+    /// Returns the message of a line and its match, if it matches.
     pub(crate) fn find(&self, raw: &[u8]) -> Option<Match> {
         let candidates = self.candidates.as_ref();
         if candidates.is_some_and(|candidates| !candidates.is_match(raw)) {
@@ -167,8 +167,8 @@ impl Needle {
         })
     }
 
-    /// Where a title and a summary match. They stand in no message, and so are of nobody and of no
-    /// time.
+    /// Returns the matches in a title and a summary. These stand in no message, and so have neither
+    /// role nor time.
     pub(crate) fn find_outside(&self, title: &str, summary: &str) -> Vec<Match> {
         let is_anyones = self.roles.is_empty() && self.since.is_none() && self.until.is_none();
         let texts = [(FoundIn::Title, title), (FoundIn::Summary, summary)];
@@ -201,7 +201,7 @@ impl Needle {
         })
     }
 
-    /// Whether a line is looked for, hidden ones included.
+    /// Returns true if a line matches, hidden ones included.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -214,7 +214,7 @@ impl Needle {
         Ok(is_in)
     }
 
-    /// Visits the lines that may have what is looked for.
+    /// Visits the lines that may match.
     fn each_candidate(
         &self,
         lines: &Lines,
@@ -228,8 +228,8 @@ impl Needle {
         lines.each_with(start, &find, visit)
     }
 
-    /// The messages that are looked for, from the line at `start` on, for as long as there
-    /// is room for them.
+    /// Returns the matching messages, from the line at `start` on, for as long as there is room for
+    /// them.
     pub(crate) fn find_in(&self, lines: &Lines, start: u64, room: &Room) -> Found {
         let mut found = Found::default();
         let read = self.each_candidate(lines, start, &mut |begin, raw| {
@@ -246,14 +246,14 @@ impl Needle {
     }
 }
 
-/// What a line has in which `run` may be: the run, one of its characters by its number, or a
-/// part of a content, of which several may make up the run.
+/// Returns a pattern for lines that may contain `run`: the run itself, one of its characters by its
+/// number, or a part of a content, because several parts may make up the run.
 fn candidates(run: &str, ignores_case: bool) -> String {
     let escapes = match (run.is_ascii(), ignores_case) {
-        // A space, a digit or a letter. Most numbers stand for other characters: Go writes
-        // those of HTML so.
+        // A space, a digit or a letter. Most numbers stand for other characters: Go writes those of
+        // HTML so.
         (true, false) => r"\\u00(?:20|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])",
-        // And the two that are the same as `k` and `s` then.
+        // And the two that then equal `k` and `s`.
         (true, true) => r"\\u(?:00(?:20|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])|212[aA]|017[fF])",
         (false, _) => r"\\u",
     };
@@ -262,8 +262,8 @@ fn candidates(run: &str, ignores_case: bool) -> String {
     format!(r#"(?{flag}:{run})|{escapes}|"(?i:text)""#)
 }
 
-/// The longest such part that is in all that a regular expression matches, as far as that is
-/// plain to see; empty if it is not.
+/// Returns the longest plain run that is in every match of a regular expression, as far as it is
+/// easy to see; empty if it is not.
 fn required_run(pattern: &str) -> String {
     let parsed = regex_syntax::parse(pattern);
     parsed.map_or_else(|_| String::new(), |hir| run_of(&hir).to_owned())
@@ -284,9 +284,9 @@ fn run_of(hir: &Hir) -> &str {
     }
 }
 
-/// The longest part of a text that JSON writes as it is, but for `\u`: letters, digits, and
-/// spaces between them. Other characters have short forms, as `\n` and `\/`. Of a list of
-/// parts, each with a field `"text"`, it may stand in two.
+/// Returns the longest part of a text that JSON writes unchanged, except for `\u`: letters, digits,
+/// and spaces between them. Other characters have short forms, such as `\n` and `\/`. In a list of
+/// parts, each with a field `"text"`, the run may be split over two.
 fn plain_run(text: &str) -> &str {
     let is_escaped = |c: char| !(c.is_alphanumeric() || c == ' ');
     let runs = text.split(is_escaped);
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(finds(&pattern("<", true), line), None);
     }
 
-    /// What is skipped unread must be what does not match.
+    /// A line that is skipped unread must not match.
     #[test]
     fn a_line_that_matches_is_read() {
         let pattern = |text: &str, is_regex, ignores_case| Pattern {

@@ -1,4 +1,4 @@
-//! Which files of a store's directory hold given bytes: every byte of it is read.
+//! Finds the files of a store's directory that hold given bytes: every byte of it is read.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufReader, Read};
@@ -11,21 +11,21 @@ use super::glance;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage};
 
-/// How much of a file is read at a time, bytes.
+/// The bytes of a file that are read at a time.
 const CHUNK: usize = 1 << 20;
 
-/// What a look at all files found.
+/// The result of a look at all files.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
-    /// The files with a text in them or in their names, and which texts.
+    /// The files with a text in them or in their names, each with the numbers of its texts.
     pub(crate) found: Vec<(String, BTreeSet<usize>)>,
-    /// What could not be read.
+    /// The files that could not be read.
     pub(crate) unread: Vec<String>,
     pub(crate) files: usize,
     pub(crate) bytes: u64,
 }
 
-/// Texts that are looked for.
+/// Texts to search for.
 #[derive(Debug)]
 pub(crate) struct Texts {
     automaton: AhoCorasick,
@@ -35,7 +35,7 @@ pub(crate) struct Texts {
 
 impl Texts {
     /// # Errors
-    /// If they are more than can be looked for at once.
+    /// If there are more than can be searched for at once.
     pub(crate) fn of(dir: &Path, texts: &[String]) -> Result<Self> {
         let automaton = AhoCorasick::new(texts);
         let reason = |e: aho_corasick::BuildError| io::Error::other(e.to_string());
@@ -46,7 +46,7 @@ impl Texts {
         })
     }
 
-    /// Which of them are in `bytes`, too.
+    /// Adds the numbers of the texts in `bytes`.
     fn add(&self, bytes: &[u8], found: &mut BTreeSet<usize>) {
         let all = self.automaton.find_overlapping_iter(bytes);
         for hit in all {
@@ -57,7 +57,7 @@ impl Texts {
         }
     }
 
-    /// Which of them are in a file or its name, and how long it is.
+    /// Returns the numbers of the texts in a file or its name, and the file's length.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -80,7 +80,7 @@ impl Texts {
         if found.len() < self.count && path.extension().is_some_and(|end| end == "gz") {
             let compressed = FileBytes { bytes, at: 0 };
             let mut lines = MultiGzDecoder::new(BufReader::new(compressed));
-            // What is no archive, or is damaged, is searched as far as it reads.
+            // A file that is no archive, or is damaged, is searched as far as it reads.
             if let Err(error) = self.stream(&mut lines, &mut found) {
                 tracing::warn!(name, %error, "a compressed file is searched in part");
             }
@@ -118,7 +118,7 @@ impl<F: Fn(u64, &mut [u8]) -> io::Result<usize>> Read for FileBytes<F> {
     }
 }
 
-/// The names of all regular files in `dir` and below.
+/// Returns the names of all regular files in `dir` and below.
 ///
 /// # Errors
 /// If one of the directories cannot be listed.

@@ -1,17 +1,17 @@
-//! Reading a directory without owning it: beside its writer, or after a crash before
-//! anybody recovered it. Writes nothing, locks nothing.
+//! Reads a directory without owning it: beside its writer, or after a crash before it was
+//! recovered. Writes nothing, locks nothing.
 //!
-//! Journal and sidecars become plans that are never carried out: a session is its file
-//! plus what its plan would add to it. Of a lost sidecar the copy is shown.
+//! Journal and sidecars become plans that are never carried out: a session is its file plus the
+//! lines that its plan would add. For a lost sidecar, the copy is shown.
 //!
-//! A view reads the journal once, and then what was added. Of a session it looks at the files
-//! first and at the journal then: see [`group`]. It looks at the sidecars again if the journal
-//! tells of sessions that came, went or have another name since, if the key is unknown, or if
-//! the files name another key. A session whose files are replaced each time it is read is an
+//! A view reads the journal once, and later only the added part. For a session, it looks at the
+//! files first and at the journal then: see [`group`]. It looks at the sidecars again if the
+//! journal reports sessions that came, went or got another name since, if the key is unknown, or if
+//! the files name another key. A session with files that are replaced each time it is read is an
 //! error, never a mixture of two moments.
 //!
-//! A writer that came and went between two looks may leave an empty journal, as the one before
-//! did. The lock's file tells them apart (`home/life.rs`).
+//! A writer that came and went between two looks may leave an empty journal, as the one before did.
+//! The lock's file tells the two writers apart (`home/life.rs`).
 
 mod follow;
 mod group;
@@ -48,8 +48,8 @@ use crate::ground::storage::{FileKind, Storage};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 
-/// How often a session is read anew that a writer rewrote meanwhile. What was read
-/// then is of two moments, and is not shown.
+/// Number of times that a session is read anew because a writer rewrote it meanwhile. A read during
+/// the rewrite is of two moments, and is not shown.
 const CHASES: usize = 1_000;
 
 /// A directory of sessions, as its files and its journal show it.
@@ -60,13 +60,13 @@ pub(crate) struct DirectoryView {
     report: RecoveryReport,
     counters: Arc<Counters>,
     closed: AtomicBool,
-    /// Whether the kept catalog was found to be wrong: another program wrote a sidecar in place.
+    /// True if the kept catalog was found to be wrong: another program wrote a sidecar in place.
     doubted: AtomicBool,
     followed: Mutex<Followed>,
     following: Following,
 }
 
-/// Says nothing of the sessions: it ends up in logs, and would hold up who looks.
+/// Without the sessions: this ends up in logs, and would hold up other readers.
 impl std::fmt::Debug for DirectoryView {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DirectoryView")
@@ -102,7 +102,7 @@ impl DirectoryView {
         Ok(view)
     }
 
-    /// Says what other programs changed. A session whose files are replaced while they are
+    /// Reports the changes of other programs. A session with files that are replaced while they are
     /// looked at was changed by its writer.
     fn report_changes(&mut self) -> Result<()> {
         let begin = self.begin()?;
@@ -130,7 +130,8 @@ impl DirectoryView {
         Ok(())
     }
 
-    /// What became of sessions that the journal speaks of, unless a checkpoint came in between.
+    /// Returns the verdicts on sessions that the journal names, unless a checkpoint came in
+    /// between.
     fn judged(&self, stems: &[String]) -> Result<Option<Vec<Judged>>> {
         let era = self.begin()?.era;
         let files = |stem: &String| Files::of(&*self.storage, &self.dir, stem);
@@ -173,7 +174,7 @@ impl DirectoryView {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Every listed key.
+    /// Returns every listed key.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -205,7 +206,7 @@ impl DirectoryView {
         Ok(self.look_again()?.catalog.alias_conflicts())
     }
 
-    /// A session as it stands: its file, and what the journal holds beyond it.
+    /// Returns a session as it stands: its file, and the lines that the journal holds beyond it.
     ///
     /// # Errors
     /// If its files cannot be read.
@@ -214,7 +215,7 @@ impl DirectoryView {
         Ok(Arc::new(snapshot))
     }
 
-    /// A session's conversation, as [`snapshot`](Self::snapshot) gives its lines.
+    /// Returns a session's conversation, of the lines that [`snapshot`](Self::snapshot) returns.
     ///
     /// # Errors
     /// If its files cannot be read.
@@ -222,7 +223,7 @@ impl DirectoryView {
         self.session(key, resolve, Pieces::looked)
     }
 
-    /// A session's backups, oldest first.
+    /// Returns a session's backups, oldest first.
     ///
     /// # Errors
     /// If they cannot be listed.
@@ -249,7 +250,7 @@ impl DirectoryView {
         });
         let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
         for (name, kept) in named {
-            // Made of the one before it, each would be followed to the first.
+            // Otherwise each would be followed down to the first.
             let below = match &kept.plan.base {
                 Base::Prefix(prefix) => sizes
                     .get(&*prefix.of)
@@ -290,7 +291,8 @@ impl DirectoryView {
     ) -> Result<T> {
         let mut failures = 0;
         loop {
-            // Its moment is not held while it is read: it need not be copied when others look.
+            // Its moment is not held while it is read, so that it need not be copied when others
+            // look.
             let (_, pieces) = self.chase(key, resolve, Depth::Both)?;
             match read(pieces) {
                 Ok(found) => return Ok(found),
@@ -304,7 +306,7 @@ impl DirectoryView {
         }
     }
 
-    /// A session that is looked at until its files have the same names throughout.
+    /// Looks at a session until its files have the same names throughout.
     fn chase(&self, key: &str, resolve: bool, depth: Depth) -> Result<(Group<'_>, Pieces)> {
         let mut begin = self.current(key)?;
         let mut failures = 0;
@@ -331,8 +333,8 @@ impl DirectoryView {
         Err(Error::io("read", &self.dir, outrun))
     }
 
-    /// Why the files of a session are not given out: they are another's. The next look does
-    /// not believe what was kept.
+    /// Returns the error for a session's files that are another's. The next look does not trust the
+    /// kept catalog.
     fn anothers(&self, moment: &Moment, (stem, key): (&str, &str), now: &str) -> Error {
         self.doubted.fetch_or(moment.is_kept, Ordering::Relaxed);
         Error::Corrupt {
@@ -341,8 +343,8 @@ impl DirectoryView {
         }
     }
 
-    /// What the copy says of a session whose sidecar does not read. A kept catalog is believed
-    /// before the sidecars are looked at: it knows of none that is lost.
+    /// Returns the copy of a session's sidecar that does not read. A kept catalog is trusted before
+    /// the sidecars are looked at, so it knows of no lost ones.
     fn restored(&self, moment: &Moment, stem: &str) -> Result<Option<Restored>> {
         if moment.is_kept {
             return Copies::new(&*self.storage, &self.dir, &self.home.copies).restore(stem);
@@ -350,7 +352,7 @@ impl DirectoryView {
         Ok(moment.restored.get(stem).cloned())
     }
 
-    /// What there is now, with the sidecars looked at if the key is unknown.
+    /// Returns the present moment, with the sidecars looked at if the key is unknown.
     fn current(&self, key: &str) -> Result<Arc<Moment>> {
         let moment = self.begin()?;
         if moment.catalog.resolve(key).is_some() {
@@ -360,17 +362,17 @@ impl DirectoryView {
         self.look_again()
     }
 
-    /// What there is now, as far as the journal tells.
+    /// Returns the present moment, as far as the journal shows it.
     fn begin(&self) -> Result<Arc<Moment>> {
         self.look(Survey::IfChanged, Covered::Go)
     }
 
-    /// The same, of the same era if there is a way: files were looked at in it.
+    /// Does the same, staying in the same era if possible: files were looked at in it.
     fn go_on(&self) -> Result<Arc<Moment>> {
         self.look(Survey::IfChanged, Covered::Stay)
     }
 
-    /// What there is now, with all sidecars looked at.
+    /// Returns the present moment, with all sidecars looked at.
     fn look_again(&self) -> Result<Arc<Moment>> {
         self.look(Survey::Always, Covered::Go)
     }

@@ -1,4 +1,4 @@
-//! `sessionlog archive`: what compactions dropped and kept compressed.
+//! `sessionlog archive`: the lines that compactions dropped and kept compressed.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! `sessionlog bench`: how fast a disk takes messages.
+//! `sessionlog bench`: the speed at which a disk takes messages.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ struct Figures {
     session_bytes: u64,
 }
 
-/// In microseconds, as it is told to programs.
+/// In microseconds, for programs.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 struct Latency {
     #[serde(rename = "median_us", serialize_with = "micros")]
@@ -196,8 +196,8 @@ fn ratio(number: u64, of: u64) -> f64 {
     number as f64 / of.max(1) as f64
 }
 
-/// How long a write of 4 KiB over what is there already and its sync take: the least that a
-/// durable append can wait.
+/// Measures a write of 4 KiB over present bytes with its sync: the least that a durable append can
+/// wait.
 fn bare_syncs(dir: &std::path::Path, time: Duration) -> Result<Latency> {
     use std::os::unix::fs::FileExt;
     let mut file = std::fs::File::create(dir.join("sync"))?;

@@ -67,14 +67,14 @@ impl Compact {
     }
 }
 
-/// Which could not be, and why.
+/// Compacts sessions; returns those that could not be compacted, with the reason.
 fn compact<'a>(chats: &StoreHandle, keys: &'a [String]) -> Result<Vec<(&'a str, String)>> {
     let mut failed = Vec::new();
     let bar = progress::counted(keys.len(), "sessions");
     for key in keys {
         match chats.compact(key).wait() {
             Ok(()) => {}
-            // About this session; the others can be.
+            // This is about one session; the others can be compacted.
             Err(error @ (sessionlog::Error::Io { .. } | sessionlog::Error::Corrupt { .. })) => {
                 failed.push((key.as_str(), error.to_string()));
             }

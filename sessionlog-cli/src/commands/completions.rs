@@ -1,4 +1,4 @@
-//! `sessionlog completions` and `sessionlog man`: what shells and `man` want to know.
+//! `sessionlog completions` and `sessionlog man`: output for shells and for `man`.
 
 use std::path::PathBuf;
 

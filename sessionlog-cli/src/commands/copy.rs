@@ -89,10 +89,11 @@ impl Copy {
         ))
     }
 
-    /// A directory is opened for writing unless it `is_live`, or somebody else writes to it.
+    /// Opens the source. A directory is opened for writing unless it `is_live`, or another process
+    /// writes to it.
     fn source(&self, is_live: bool) -> Result<Source> {
         if is_database(&self.from) {
-            // Who reads makes no tables: a mistyped schema would be an empty store.
+            // A reader makes no tables: a mistyped schema would be an empty store.
             return Ok(Source::of(self.database(&self.from, false)?));
         }
         let dir = Dir {
@@ -154,7 +155,8 @@ impl Copy {
         Ok(Place::Database(store))
     }
 
-    /// Returns the lines of the result. `lacks`: why message IDs and backups stayed behind, if they did.
+    /// Returns the lines of the result. `lacks`: the reason that message IDs and backups stayed
+    /// behind, if they did.
     fn told(&self, report: &CopyReport, lacks: Option<&str>) -> Result<Vec<String>> {
         let mut told = Vec::new();
         let next = lacks.map(|_| self.again());
@@ -207,7 +209,7 @@ impl Copy {
         Ok(told)
     }
 
-    /// The command that copies what stayed behind. A password is not repeated.
+    /// Returns the command that copies the parts left behind. A password is not repeated.
     fn again(&self) -> String {
         let has_password = self.to.contains("password")
             || self.to.split_once("://").is_some_and(|(_, rest)| {
@@ -235,7 +237,7 @@ const SCHEMA: &str = "sessionlog";
 /// The source of a copy.
 struct Source {
     place: Place,
-    /// Why it is a directory open for reading only, if that leaves something behind.
+    /// The reason that it is a directory open for reading only, if that leaves something behind.
     lacks: Option<String>,
     /// A directory that is open for writing.
     store: Option<Store>,

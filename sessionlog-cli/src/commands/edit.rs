@@ -103,7 +103,7 @@ impl Place {
         })
     }
 
-    /// Says what became of a message, of which this is what it was.
+    /// Reports the change of a message; `was` is the message before it.
     fn tell(&self, name: &str, was: &Message, now: &str) -> Result<Outcome> {
         let mut out = Output::new();
         let number = self.number;
@@ -141,7 +141,7 @@ impl Edit {
         }
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text)?;
-        // A shell's input ends with a line end that nobody wrote.
+        // A shell's input ends with a line end that is not part of the text.
         Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
     }
 }

@@ -63,7 +63,7 @@ struct Whom {
 
 impl Erase {
     pub(crate) fn run(self) -> Result<Outcome> {
-        // Opened first: what is shown must be what is erased.
+        // Opened first: the sessions shown must be the sessions erased.
         let store = self.dir.write(self.writing)?;
         let chats = store.handle();
         let meant = self.meant(&chats)?;
@@ -89,7 +89,8 @@ impl Erase {
         Ok(Outcome::found(is_any && receipt.is_complete()))
     }
 
-    /// The sessions that are meant by themselves; what stands under their aliases goes along.
+    /// Returns the sessions that are meant themselves; sessions that their aliases lead to are
+    /// erased with them.
     fn meant(&self, chats: &StoreHandle) -> Result<Vec<SessionInfo>> {
         let all = SessionQuery::new().limit(usize::MAX);
         let query = match (&self.whom.person, &self.whom.chat, &self.whom.session) {
@@ -103,7 +104,7 @@ impl Erase {
                     if !deleted.is_empty() {
                         return Ok(deleted);
                     }
-                    // Nobody, or several, are told of with who may be meant.
+                    // If none or several may be meant, the error lists the candidates.
                     let near = resolve::session(&chats.exact_keys(), name)?;
                     let what = format!("there is no session {name}");
                     let hint = format!("a whole key or alias is needed; is {near} meant?");
@@ -214,7 +215,7 @@ impl Erase {
     }
 }
 
-/// Of the journal, which is replaced whatever it spoke of.
+/// Returns true for the journal's files, which are replaced whatever their content.
 fn is_journal(file: &str) -> bool {
     file.starts_with(".sessionlog/journal/")
 }

@@ -1,4 +1,4 @@
-//! `sessionlog export`: a conversation in the shape of others.
+//! `sessionlog export`: a conversation in another tool's shape.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -158,7 +158,7 @@ impl Export {
     }
 }
 
-/// What went, and what could not.
+/// Reports the exported sessions, and those that were not.
 fn tell(report: &PicoclawExport) -> Result<()> {
     let mut out = Output::new();
     let sessions = output::count(report.sessions, "session");
@@ -180,7 +180,7 @@ fn tell(report: &PicoclawExport) -> Result<()> {
     out.finish()
 }
 
-/// Bytes as they are, unless a terminal would take them for orders.
+/// Prints the bytes unchanged, unless a terminal would take them for orders.
 fn print(text: &str) -> Result<()> {
     let mut out = Output::new();
     let safe = if out.is_terminal() {

@@ -47,9 +47,9 @@ const LONGEST_NAME: usize = 255 - ".meta.json".len();
 #[derive(Serialize)]
 struct Report {
     sessions: usize,
-    /// Of which sessions PicoClaw reads less, and why.
+    /// The sessions of which PicoClaw reads less, with the reasons.
     less: BTreeMap<String, Vec<String>>,
-    /// What is damaged.
+    /// The faults.
     problems: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl Handover {
     }
 }
 
-/// What PicoClaw does not read of the lines of each session.
+/// Finds the lines of each session that PicoClaw does not read.
 fn look(chats: &StoreHandle) -> Result<Report> {
     let keys = chats.list_sessions().wait()?;
     let bar = progress::counted(keys.len(), "sessions");
@@ -118,7 +118,7 @@ fn look(chats: &StoreHandle) -> Result<Report> {
     })
 }
 
-/// Lines that PicoClaw does not read, or not as what they are.
+/// Counts of lines that PicoClaw does not read, or reads as something else.
 #[derive(Default)]
 struct Losses {
     controls: usize,
@@ -131,7 +131,7 @@ impl Losses {
         self.long += usize::from(line.len() > LONGEST);
         match Message::from_json(line.as_bytes()) {
             Ok(message) => self.lists += usize::from(message.content_parts().is_some()),
-            // What is no record at all is damage, which the check tells of.
+            // A line that is no record at all is damage, which the check reports.
             Err(_) => self.controls += usize::from(is_control(line)),
         }
     }
@@ -163,7 +163,7 @@ fn is_control(line: &str) -> bool {
 }
 
 impl Report {
-    /// Adds what a check of the closed directory found.
+    /// Adds the findings of a check of the closed directory.
     fn add(&mut self, verified: &VerifyReport) {
         self.problems = verified.problems();
         for session in &verified.sessions {

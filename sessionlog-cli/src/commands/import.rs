@@ -107,7 +107,7 @@ impl From<Shape> for Format {
 /// The most bytes of one conversation: all that one command may write.
 const LONGEST: usize = 1 << 30;
 
-/// The name of a shape for people, and the beginning of keys of what is of it.
+/// Returns the name of a shape for people, and the beginning of the keys of its sessions.
 fn named(format: Format) -> (&'static str, &'static str) {
     match format {
         Format::OpenAi => ("OpenAI chat", "openai"),
@@ -180,7 +180,7 @@ impl Import {
         Ok(Outcome::Done)
     }
 
-    /// The session that a file goes to.
+    /// Returns the key of the session that a file goes to.
     fn key(&self, found: &Found) -> Result<String> {
         let own = || key_of(&found.transcript);
         let key = self.to.clone().or_else(own);
@@ -188,7 +188,7 @@ impl Import {
     }
 }
 
-/// The key that a conversation has by itself.
+/// Returns the key that a conversation has by itself.
 fn key_of(transcript: &Transcript) -> Option<String> {
     let id = transcript.id.as_ref()?;
     if transcript.format == Format::Picoclaw {
@@ -205,8 +205,7 @@ struct Found {
 }
 
 impl Found {
-    /// Its conversations, each with the key of the session that it goes to, if the first
-    /// goes to this one.
+    /// Returns its conversations, each with the key of its session; the first one goes to `key`.
     fn conversations(&self, key: &str) -> Vec<(String, &Transcript)> {
         let branches = self.transcript.branches.iter().map(|branch| {
             let id = branch.id.as_deref().unwrap_or_default();
@@ -216,7 +215,7 @@ impl Found {
         first.chain(branches).collect()
     }
 
-    /// Everything that is not in the messages as it was.
+    /// Returns remarks on all content that differs in the messages.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let skipped = self.transcript.skipped.iter();
@@ -232,7 +231,7 @@ impl Found {
     }
 }
 
-/// Takes a conversation of a file in; how many messages that is.
+/// Imports a conversation of a file; returns the number of its messages.
 fn take_in(
     source: &Path,
     transcript: &Transcript,

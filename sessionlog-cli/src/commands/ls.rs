@@ -1,4 +1,4 @@
-//! `sessionlog ls`: which sessions there are.
+//! `sessionlog ls`: lists the sessions.
 
 use std::cmp::Reverse;
 
@@ -91,7 +91,7 @@ impl Ls {
             query = query.deleted();
         }
         let limit = self.limit();
-        // What the library orders it need not read whole to order it.
+        // The library need not read whole sessions for the orders that it has itself.
         let order = match self.sort {
             Sort::Updated if !self.reverse => Some(SessionOrder::Updated),
             Sort::Name if !self.reverse => Some(SessionOrder::Name),
@@ -131,14 +131,14 @@ impl Ls {
         Ok(Outcome::found(!page.sessions.is_empty()))
     }
 
-    /// The most sessions to show.
+    /// Returns the most sessions to show.
     fn limit(&self) -> usize {
         let is_list = !self.all && !self.json && !self.keys;
         let most = if is_list { 50 } else { usize::MAX };
         self.limit.unwrap_or(most)
     }
 
-    /// Whether no file of a session need be read.
+    /// True if no file of a session need be read.
     fn wants_names_alone(&self) -> bool {
         let by_name = self.sort == Sort::Name && !self.reverse;
         self.keys && by_name && !self.deleted && self.since.is_none() && self.select.is_any()
@@ -194,7 +194,7 @@ impl Ls {
     }
 }
 
-/// A whole key.
+/// Prints a whole key.
 fn name(out: &mut Output, key: &str) -> Result<()> {
     if out.is_terminal() {
         out.line(&safe::line(key))
@@ -203,11 +203,12 @@ fn name(out: &mut Output, key: &str) -> Result<()> {
     }
 }
 
-/// Columns that a title has at least; with fewer it is left out.
+/// The least columns of a title; with fewer it is left out.
 const TITLE: usize = 10;
 
-/// A table of sessions. Keys are whole, so that they can be pasted; on a narrow terminal the other
-/// columns go, the least important first. A key that is much longer than most has a line of its own.
+/// Prints a table of sessions. Keys are whole, so that they can be pasted; on a narrow terminal the
+/// other columns go, the least important first. A key that is much longer than most has a line of
+/// its own.
 pub(crate) fn list(out: &mut Output, sessions: &[SessionInfo]) -> Result<()> {
     if sessions.is_empty() {
         return Ok(());
@@ -268,17 +269,18 @@ pub(crate) fn list(out: &mut Output, sessions: &[SessionInfo]) -> Result<()> {
     Ok(())
 }
 
-/// The width that keys have in a column, of these widths: up to twice that of most.
+/// Returns the width of keys in a column, given these widths: up to twice that of most.
 fn usual(mut widths: Vec<usize>) -> usize {
     widths.sort_unstable();
     let most = widths.get(widths.len() * 3 / 4).copied();
     most.unwrap_or(0).saturating_mul(2)
 }
 
-/// The columns for the title, and which of the others there is room for; the key always is there.
+/// Returns the width of the title, and which of the other columns have room; the key is always
+/// shown.
 fn fit(width: usize, wide: [usize; 4]) -> (usize, [bool; 4]) {
     let mut shown = [true; 4];
-    // When it changed goes last.
+    // The time of change goes last.
     for out in [None, Some(2), Some(1), Some(3)] {
         if let Some(out) = out {
             shown[out] = false;
@@ -297,25 +299,25 @@ fn fit(width: usize, wide: [usize; 4]) -> (usize, [bool; 4]) {
     (0, shown)
 }
 
-/// When a session was changed, or deleted.
+/// Returns the time at which a session was changed, or deleted.
 fn changed(session: &SessionInfo) -> &str {
     let deleted = session.deleted.as_ref();
     deleted.map_or(&session.updated_at, |deletion| &deletion.at)
 }
 
-/// What a session is called: its key, or in place of a hash an alias that is its own.
+/// Returns a session's name: its key, or in place of a hash an alias of its own.
 pub(crate) fn name_of(session: &SessionInfo) -> &str {
     names::of(&session.key, &session.aliases)
 }
 
-/// What a session is about.
+/// Returns a session's title, or its summary, or its first text.
 pub(crate) fn title_of(session: &SessionInfo) -> &str {
     let names = [&session.title, &session.summary];
     let mut said = names.into_iter().filter(|name| !name.trim().is_empty());
     said.next().unwrap_or(&session.first_text)
 }
 
-/// The same, with its labels.
+/// Returns the same, with its labels.
 fn about(session: &SessionInfo) -> String {
     let labels = session.labels.iter().map(|label| format!("[{label}] "));
     labels.chain([title_of(session).to_owned()]).collect()

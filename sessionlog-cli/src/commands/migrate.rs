@@ -32,7 +32,7 @@ pub(crate) struct Migrate {
 
 impl Migrate {
     pub(crate) fn run(self) -> Result<Outcome> {
-        // Nothing is made for a directory that is not there.
+        // Nothing is made if the directory does not exist.
         is_there(self.dir.path())?;
         let store = self.dir.create_or_older(self.writing)?;
         let report = import(self.dir.path(), &store.handle())?;
@@ -60,8 +60,8 @@ fn is_there(source: &Path) -> Result<()> {
     Err(Failure::new(what).hint("name the directory that has the *.json files"))
 }
 
-/// Returns the lines that say what was imported, and what was not. The store knows the names of
-/// its sessions while it is open.
+/// Returns the lines that report the imported sessions, and those that were not. The store knows
+/// the names of its sessions while it is open.
 pub(crate) fn told(report: &MigrationReport) -> Vec<String> {
     let sessions = output::count(report.migrated, "session");
     let mut told = vec![format!("{sessions} imported")];

@@ -64,8 +64,8 @@ impl Rename {
     }
 }
 
-/// The key of the session that is meant. One that another session has for an alias is
-/// meant all the same: its own history is out of reach otherwise.
+/// Returns the key of the session that is meant. A session with a key that is another session's
+/// alias is found all the same: otherwise its own history would be out of reach.
 fn key_of(chats: &StoreHandle, name: &str) -> Result<String> {
     let exact = chats.exact_keys();
     if exact.exists(name).wait()? {

@@ -56,7 +56,7 @@ impl Repair {
             out.finish()?;
             return Ok(Outcome::found(is_whole));
         }
-        // If it does not open yet, keys stand for themselves.
+        // If it does not open yet, keys are shown in place of names.
         let store = self.dir.read();
         tell(&report)?;
         drop(store);

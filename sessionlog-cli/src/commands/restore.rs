@@ -103,7 +103,7 @@ impl Restore {
             safe::line(&dir)
         ))?;
         for problem in &restored.problems {
-            // The backup is open still, and has the same sessions.
+            // The backup is still open, and has the same sessions.
             out.line(&out.paint(BAD, &safe::line(&names::text(problem))))?;
         }
         out.finish()?;

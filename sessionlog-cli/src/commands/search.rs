@@ -1,4 +1,4 @@
-//! `sessionlog search`: messages that say something.
+//! `sessionlog search`: messages that match a pattern.
 
 use clap::Args;
 use serde::Serialize;
@@ -120,7 +120,7 @@ impl Search {
         Ok(Outcome::found(is_found))
     }
 
-    /// Visits what is found; what could not be read comes back.
+    /// Visits the matches; returns the errors of sessions that could not be read.
     fn each(
         &self,
         chats: &StoreHandle,
@@ -133,7 +133,7 @@ impl Search {
             && let Some(hit) = search.wait_next()
         {
             match hit {
-                // Others may have keys that begin so.
+                // Other sessions may have keys that begin the same.
                 Ok(hit) if only.is_some_and(|only| only != hit.key) => {}
                 Ok(hit) => {
                     left -= 1;
@@ -146,7 +146,7 @@ impl Search {
         Ok(unread)
     }
 
-    /// The sessions that are searched, and the key if it is one.
+    /// Returns the sessions to search, and the key if it is only one.
     fn among(&self, chats: &StoreHandle) -> Result<(SessionQuery, Option<String>)> {
         let mut among = self.select.query();
         if self.newest {
@@ -192,12 +192,12 @@ impl Search {
     }
 }
 
-/// What was found so far.
+/// The matches so far.
 struct Found<'a> {
     search: &'a Search,
     out: Output,
     hits: usize,
-    /// The session at hand, and how many messages were found in it.
+    /// The session at hand, and the number of messages found in it.
     last: Option<(String, usize)>,
 }
 
@@ -214,7 +214,7 @@ struct Line<'a> {
     /// The number of that call, the first being 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     call: Option<usize>,
-    /// Where in that text the first match is, bytes.
+    /// The range of the first match in that text, bytes.
     matched: [usize; 2],
     message: &'a sessionlog::Message,
 }
@@ -284,7 +284,7 @@ impl Found<'_> {
     }
 }
 
-/// The text that has the match, and the number of its call if it is of one.
+/// Returns the text that has the match, and the number of its call if it is in one.
 fn place_of(hit: &SearchHit) -> (&'static str, Option<usize>) {
     match hit.found_in {
         FoundIn::ToolName(nth) => ("tool_name", Some(nth)),
@@ -295,8 +295,8 @@ fn place_of(hit: &SearchHit) -> (&'static str, Option<usize>) {
     }
 }
 
-/// The part of a line between name and text: time, role, and the kind of place. A summary and a
-/// title have neither time nor role.
+/// Returns the part of a line between name and text: time, role, and the kind of place. A summary
+/// and a title have neither time nor role.
 fn about(hit: &SearchHit) -> String {
     let said = || {
         let time = times::shown(hit.message.created_at().unwrap_or_default());
@@ -322,7 +322,7 @@ fn about(hit: &SearchHit) -> String {
     about
 }
 
-/// What stands before the match, the match, and what stands after, up to so many characters
+/// Returns the text before the match, the match, and the text after it, up to `around` characters
 /// each; `…` where there is more.
 fn parts(hit: &SearchHit, around: usize) -> (String, String, String) {
     let text = hit.text();

@@ -1,4 +1,4 @@
-//! `sessionlog show`: what was said in a session.
+//! `sessionlog show`: the conversation of a session.
 
 use std::ops::Range;
 
@@ -139,7 +139,7 @@ fn range(text: &str) -> std::result::Result<Range<usize>, String> {
     Ok(from - 1..to)
 }
 
-/// Whose conversation it is, and what is known of it.
+/// Prints the session's name and its data.
 fn head(out: &mut Output, key: &str, snapshot: &SessionSnapshot) -> Result<()> {
     let meta = snapshot.meta();
     let name = names::of(key, &meta.aliases);

@@ -79,7 +79,7 @@ struct StoreStat {
     findings: Vec<String>,
 }
 
-/// What takes how much room, bytes.
+/// Sizes by kind, bytes.
 #[derive(Default, Serialize)]
 struct Sizes {
     sessions: u64,
@@ -170,12 +170,12 @@ impl StoreStat {
 }
 
 impl Sizes {
-    /// How much room the files take, and how many there are.
+    /// Returns the sizes of the files, and their number.
     fn of(dir: &Path) -> Result<(Self, usize)> {
         let (mut sizes, mut files) = (Self::default(), 0);
         for entry in std::fs::read_dir(dir)? {
             let entry = entry?;
-            // Gone meanwhile.
+            // The file is gone meanwhile.
             let Ok(info) = entry.metadata() else { continue };
             if info.is_dir() {
                 continue;
@@ -300,7 +300,7 @@ impl SessionStat {
     }
 }
 
-/// What is known, one thing a line.
+/// Facts, one on each line.
 struct Rows(Vec<(&'static str, String)>);
 
 impl Rows {

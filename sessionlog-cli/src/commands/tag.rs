@@ -1,4 +1,4 @@
-//! `sessionlog title` and `sessionlog label`: what people want to see of a session in a list.
+//! `sessionlog title` and `sessionlog label`: the texts that lists show for a session.
 
 use clap::Args;
 use sessionlog::Update;

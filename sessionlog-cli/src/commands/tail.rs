@@ -1,4 +1,4 @@
-//! `sessionlog tail`: the newest messages, and those that come.
+//! `sessionlog tail`: the newest messages, and new ones.
 
 mod anchor;
 mod watch;
@@ -67,13 +67,13 @@ pub(crate) struct Tail {
     interval: Duration,
 }
 
-/// Of the time that following takes, one part in so many is spent looking.
+/// Following spends at most one part in `SHARE` of its time looking.
 const SHARE: u32 = 10;
 
-/// The longest pause for that: a follower must not seem dead.
+/// The longest pause between looks: a follower must not seem dead.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// How often in a row a look may fail.
+/// Number of looks in a row that may fail.
 const FAILURES: usize = 20;
 
 impl Tail {
@@ -121,7 +121,7 @@ impl Tail {
             let snapshot = chats.snapshot(key).wait()?;
             let excerpt = Excerpt::newest(&snapshot, self.limit)?;
             all.was_shown(key, &snapshot)?;
-            // A damaged line goes with what stands before it.
+            // A damaged line goes with the message before it.
             let mut last = None;
             for one in excerpt.each() {
                 let one = match one {
@@ -187,15 +187,15 @@ impl Tail {
     }
 }
 
-/// How messages are shown, and whether any was.
+/// The display of messages, and true if any was shown.
 struct Shown {
     out: Output,
     transcript: Transcript,
     json: bool,
-    /// Whether each says whose it is.
+    /// True if each message names its session.
     says_whose: bool,
     any: bool,
-    /// How many damaged lines were among them.
+    /// Number of damaged lines among them.
     left_out: usize,
 }
 

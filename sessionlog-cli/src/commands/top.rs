@@ -71,7 +71,7 @@ impl Top {
         watched
     }
 
-    /// What is looked at.
+    /// Returns the sources of figures.
     fn sources<'a>(&'a self, store: &'a Reading) -> Vec<Box<dyn Source + 'a>> {
         vec![
             Box::new(Published::of(self.dir.path())),
@@ -121,16 +121,16 @@ impl Top {
     }
 }
 
-/// What a person asks for.
+/// A person's command.
 enum Key {
     Quit,
     Faster,
     Slower,
-    /// Anything else, such as another size of the terminal.
+    /// Any other event, such as a new size of the terminal.
     Other,
 }
 
-/// The next thing that a person does, if it is before `next`.
+/// Returns the person's next command, if it comes before `next`.
 fn key_before(next: Instant) -> Result<Option<Key>> {
     let left = next.saturating_duration_since(Instant::now());
     if left.is_zero() || !event::poll(left)? {

@@ -1,4 +1,4 @@
-//! `sessionlog verify`: whether everything is sound.
+//! `sessionlog verify`: checks that everything is sound.
 
 use std::path::Path;
 
@@ -104,7 +104,7 @@ struct Summary {
     left_over: Vec<String>,
     busy: bool,
     unsettled: Vec<String>,
-    /// Session files of which no sidecar says whose they are.
+    /// Session files without a sidecar that names their key.
     ownerless: Vec<String>,
 }
 
@@ -232,7 +232,7 @@ fn tell_fault(out: &mut Output, dir: &Path, names: &Names, fault: &Fault) -> Res
     out.line(&format!("  next: {}", next(dir, fault.remedy)))
 }
 
-/// The first lines, and how many there are besides.
+/// Prints the first lines, and the number of the others.
 fn some(
     out: &mut Output,
     label: &str,

@@ -1,4 +1,4 @@
-//! What a directory and a database are asked by who copies.
+//! The questions that a copy asks of a directory and of a database.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -19,7 +19,7 @@ use crate::row::{MESSAGE, NewLine, Session, nanos_of};
 use crate::store::PostgresStore;
 use crate::write::done;
 
-/// Where sessions are copied from or to.
+/// The source or the target of a copy.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// A directory of session files, through its store.
@@ -28,42 +28,43 @@ pub enum Place {
     Database(PostgresStore),
 }
 
-/// What is copied of a session besides its lines.
+/// The copied content of a session besides its lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Besides {
     exists: bool,
-    /// Absent if the session is; a directory that is only read may not say.
+    /// Absent if the session is. A directory that is only read may not tell it.
     pub(super) version: Version,
     summary: String,
     scope: Option<String>,
     aliases: Vec<String>,
-    /// Title, labels, pin and unknown fields, as a JSON object; empty if there are none.
+    /// Title, labels, pin and unknown fields, as a JSON object. Empty if there are none.
     tags: String,
     created_at: String,
     updated_at: String,
-    /// How many lines there are, hidden ones included.
+    /// The number of lines, hidden ones included.
     lines: i64,
     hidden: i64,
     ids: Vec<String>,
     backups: Vec<Backup>,
-    /// Whether it has an archive, which no copy takes along.
+    /// True if it has an archive, which no copy takes along.
     has_archive: bool,
-    /// Whether its store was opened read-only, which says neither ids nor what is in backups.
+    /// True if its store was opened read-only, which tells neither ids nor the content of backups.
     is_only_read: bool,
 }
 
-/// A session as it is copied.
+/// A session in the form in which it is copied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Whole {
     pub(super) besides: Besides,
-    /// What hidden control records still say, and the visible lines, each ended by LF.
+    /// The control records that are hidden but still in force, and the visible lines, each ended by
+    /// LF.
     pub(super) lines: Vec<u8>,
 }
 
-/// What a copy lacks.
+/// The content that a copy lacks.
 #[derive(Debug)]
 pub(super) struct Lack {
-    /// Whether it differs in what only a whole session brings.
+    /// True if it differs in content that only a whole session brings.
     differs: bool,
     /// The lines that are to be added.
     lines: Vec<u8>,
@@ -78,7 +79,7 @@ impl Lack {
         self.ids.len()
     }
 
-    /// Whether nothing but backups is lacking.
+    /// True if nothing but backups is lacking.
     pub(super) fn is_whole(&self) -> bool {
         !self.differs
             && self.lines.is_empty()
@@ -101,12 +102,12 @@ impl Besides {
         }
     }
 
-    /// The newest ids, as many as the copy remembers.
+    /// Returns the newest ids, as many as the copy remembers.
     fn newest_ids(&self, most: usize) -> &[String] {
         &self.ids[self.ids.len().saturating_sub(most)..]
     }
 
-    /// The backups that the copy keeps.
+    /// Returns the backups that the copy keeps.
     fn backups_within(&self, limits: BackupLimits) -> Vec<&Backup> {
         let all: Vec<_> = self
             .backups
@@ -119,7 +120,7 @@ impl Besides {
     }
 }
 
-/// When a backup was made, milliseconds since 1970.
+/// Returns the time when a backup was made, in milliseconds since 1970.
 fn made(backup: &Backup) -> i64 {
     nanos_of(&backup.created_at).map_or(0, |nanos| nanos / 1_000_000)
 }
@@ -148,7 +149,7 @@ impl Whole {
         hash.finalize().into()
     }
 
-    /// What of it does not go to a place, whatever is done.
+    /// Returns the parts of it that cannot go to a place.
     pub(super) fn left(&self, to: &Place) -> Vec<Left> {
         let from = &self.besides;
         let kept = from.backups_within(to.backup_limits());
@@ -167,8 +168,8 @@ impl Whole {
         .collect()
     }
 
-    /// What a copy lacks of it that has this besides, and `added` more lines; none if its lines
-    /// are others.
+    /// Returns the content that a copy lacks. The copy has `there` besides its lines, and lacks the
+    /// lines `added`. `added` is `None` if the copy's lines are others.
     pub(super) fn lacking(&self, to: &Place, there: &Besides, added: Option<&[u8]>) -> Lack {
         let from = &self.besides;
         let is_younger = |other: &str| match (nanos_of(&from.created_at), nanos_of(other)) {
@@ -209,7 +210,7 @@ fn new_lines(bytes: &[u8]) -> Vec<NewLine> {
     lines.map(|line| NewLine::read(line.to_vec())).collect()
 }
 
-/// Tags as they are compared.
+/// Returns tags in the form in which they are compared.
 fn text_of(tags: &SessionTags) -> String {
     if *tags == SessionTags::default() {
         return String::new();
@@ -217,12 +218,12 @@ fn text_of(tags: &SessionTags) -> String {
     kit::encode_tags(tags)
 }
 
-/// The change that puts tags in the place of others.
+/// Returns the change that replaces all tags.
 fn whole_tags(tags: &str) -> TagChange {
     TagChange::whole(kit::decode_tags(tags))
 }
 
-/// More than this is not appended to a session of a directory, which takes a batch whole.
+/// Longer additions are not appended to a session of a directory, which takes a batch whole.
 const BATCH: usize = 1 << 20;
 
 impl Place {
@@ -234,7 +235,7 @@ impl Place {
         Ok(keys.into_iter().collect())
     }
 
-    /// The keys of sessions in the trash.
+    /// Returns the keys of sessions in the trash.
     pub(super) async fn trash(&self) -> Result<Vec<String>> {
         let Self::Directory(chats) = self else {
             return Ok(Vec::new());
@@ -244,8 +245,8 @@ impl Place {
         Ok(trash.map(|session| session.key).collect())
     }
 
-    /// The version of every session; of a directory nothing, whose changes are told before their
-    /// callers are answered.
+    /// Returns the version of every session. Returns nothing for a directory, which tells of
+    /// changes before their callers are answered.
     pub(super) async fn versions(&self) -> Result<Option<BTreeMap<String, Version>>> {
         let Self::Database(store) = self else {
             return Ok(None);
@@ -269,12 +270,12 @@ impl Place {
         Ok(Some(read.await?))
     }
 
-    /// Whether it is a directory that is open for reading only.
+    /// True if it is a directory that is open for reading only.
     pub(super) fn is_only_read(&self) -> bool {
         matches!(self, Self::Directory(chats) if kit::once_ids(chats) == usize::MAX)
     }
 
-    /// How many message ids of a session it remembers at least.
+    /// Returns the number of message ids of a session that it remembers at least.
     fn once_ids(&self) -> usize {
         match self {
             Self::Directory(chats) => kit::once_ids(chats),
@@ -285,7 +286,7 @@ impl Place {
         }
     }
 
-    /// Whether what is added may be written as a whole session, in several steps.
+    /// True if added lines may be written as a whole session, in several steps.
     pub(super) const fn replaces(&self) -> bool {
         matches!(self, Self::Directory(_))
     }
@@ -297,7 +298,8 @@ impl Place {
         }
     }
 
-    /// A session besides its lines. What is written while they are read makes it another version.
+    /// Reads a session besides its lines. A write while the lines are read makes it another
+    /// version.
     pub(super) async fn besides(&self, key: &str) -> Result<Besides> {
         match self {
             Self::Directory(chats) => {
@@ -306,7 +308,8 @@ impl Place {
                     return Ok(Besides::default());
                 }
                 let version = chats.snapshot(key).await?.version();
-                // The ids first: one whose message is not copied would have that refused.
+                // The ids come first: if an id were copied without its message, a later copy of
+                // that message would be refused.
                 let (ids, is_only_read) = match kit::message_ids_of(&chats, key).await {
                     Err(Error::ReadOnly) => (Vec::new(), true),
                     ids => (ids?, false),
@@ -344,7 +347,7 @@ impl Place {
         }
     }
 
-    /// The lines of a session that is there.
+    /// Reads the lines of an existing session.
     pub(super) async fn lines(&self, key: &str) -> Result<Vec<u8>> {
         match self {
             Self::Directory(chats) => kit::lines_of(&chats.exact_keys(), key).await,
@@ -369,7 +372,8 @@ impl Place {
         Ok(Whole { besides, lines })
     }
 
-    /// Brings what is lacking but backups. What is replaced becomes a backup if it `keeps` that.
+    /// Writes all that is lacking except backups. The replaced content becomes a backup if `keeps`
+    /// is true.
     pub(super) async fn write(
         &self,
         key: &str,
@@ -516,7 +520,7 @@ async fn of_row(store: &PostgresStore, key: &str, row: Session) -> Result<Beside
     })
 }
 
-/// How many lines of a backup are hidden, and all of them.
+/// Returns the number of hidden lines of a backup, and all its lines.
 async fn backup_lines(store: &PostgresStore, id: i64, number: u64) -> Result<(u64, Vec<u8>)> {
     let (shared, number) = (store.inner.shared.clone(), number.cast_signed());
     let read = store.work(async move {

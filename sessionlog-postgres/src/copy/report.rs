@@ -1,39 +1,39 @@
-//! What a copy did, and what did not go along.
+//! The result of a copy, and the content that it did not take along.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sessionlog::Error;
 
-/// What a copy did.
+/// The result of a copy.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CopyReport {
-    /// How many sessions there are, and lines in them.
+    /// Number of sessions in the copy. [`lines`](Self::lines) is the number of their lines.
     pub sessions: usize,
     /// See [`sessions`](Self::sessions).
     pub lines: usize,
-    /// How many of the sessions were written: the others were there as they are.
+    /// Number of sessions that were written. The others were in the copy unchanged.
     pub written: usize,
-    /// How many ids of messages taken once were written.
+    /// Number of written ids of messages taken once.
     pub message_ids: usize,
-    /// How many backups were written.
+    /// Number of written backups.
     pub backups: usize,
-    /// The keys of sessions that were there and are not in the source. They are left alone.
+    /// The keys of the copy's sessions that are not in the source. They are left alone.
     pub others: Vec<String>,
-    /// The sessions that could not be copied: their keys, and why.
+    /// The sessions that could not be copied: their keys, and the errors.
     pub failed: Vec<(String, Error)>,
-    /// What the source has and the copy does not, a sentence each.
+    /// The content that the source has and the copy does not, a sentence each.
     pub left: Vec<String>,
-    /// From when the writers had stopped until the copy had everything; of [`copy`](super::copy)
-    /// none.
+    /// The time from the end of the writers until the copy had everything. [`copy`](super::copy)
+    /// gives none.
     pub gap: Option<Duration>,
-    /// A SHA-256, in hexadecimal, of all sessions in the order of their keys: copies of the
-    /// same sessions have the same.
+    /// A SHA-256, in hexadecimal, of all sessions in the order of their keys. Copies of the same
+    /// sessions have the same hash.
     pub hash: String,
 }
 
-/// What stays behind.
+/// Content that stays behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Left {
     Unread,
@@ -78,12 +78,12 @@ impl Left {
     }
 }
 
-/// Of whom what stays behind.
+/// The content that stays behind, by session.
 #[derive(Debug, Default)]
 pub(super) struct Behind(BTreeSet<(Left, String)>);
 
 impl Behind {
-    /// What of a session stays behind now.
+    /// Notes the content of a session that stays behind now.
     pub(super) fn note(&mut self, key: &str, left: &[Left]) {
         for what in Left::ALL {
             let entry = (what, key.to_owned());

@@ -1,37 +1,38 @@
-//! Whether a transaction waits for those whom the last one answered.
+//! Decides if a transaction waits for the callers that the last one answered.
 //!
-//! Callers that wait for their answers fall into two halves, one in the transaction under way
-//! and one after it, and each half pays for a transaction of its own. A part of the last one's
-//! time is enough for the first of them to wait for the others, if they come back at all.
+//! Callers that wait for their answers fall into two halves, one in the transaction under way and
+//! one after it. Each half pays for a transaction of its own. A part of the last transaction's time
+//! is enough for the first callers to wait for the others, if the others come back at all.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A quicker transaction is not waited for: time is measured in milliseconds.
+/// The shortest transaction that is waited for: time is measured in milliseconds.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The longest wait. A server that stalls once must not hold up the next transaction, too.
+/// The longest wait. A server that stalls once must not delay the next transaction, too.
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// Transactions that begin at once after waiting was in vain: at least, at most.
+/// The least and the most transactions that begin at once after waiting was in vain.
 const PAUSE: (u32, u32) = (4, 256);
 
 #[derive(Debug, Default)]
 pub(super) struct Company {
-    /// How many sessions are waited for, and until when.
+    /// The number of sessions that are waited for, and the end of the wait.
     wanted: usize,
     until: Option<Instant>,
-    /// Transactions to let go before it is tried again, and what becomes of that if it is in
-    /// vain again.
+    /// The number of transactions that begin at once before the next try, and the number that is
+    /// used if that try is in vain again.
     pause: u32,
     next_pause: u32,
 }
 
 impl Company {
-    /// So many sessions' callers were answered, by a transaction that took so long.
+    /// Notes that the callers of this number of sessions were answered, by a transaction that took
+    /// this long.
     pub(super) fn answered(&mut self, sessions: usize, took: Duration, now: Instant) {
-        // Who waits already does not wait anew.
+        // A caller that already waits does not wait anew.
         if self.until.is_some_and(|until| until > now) {
             return;
         }
@@ -47,13 +48,14 @@ impl Company {
         self.until = Some(now + (took / 4).min(LONGEST));
     }
 
-    /// Until when the next transaction waits while so many sessions are ready.
+    /// Returns the time until which the next transaction waits while this number of sessions is
+    /// ready.
     pub(super) fn awaited(&self, ready: usize, now: Instant) -> Option<Instant> {
         self.until
             .filter(|until| ready < self.wanted && now < *until)
     }
 
-    /// A transaction begins with so many of them.
+    /// Notes that a transaction begins with this number of sessions.
     pub(super) fn begins(&mut self, ready: usize) {
         if self.until.take().is_none() {
             return;
@@ -73,7 +75,8 @@ mod tests {
 
     const TOOK: Duration = Duration::from_millis(4);
 
-    /// Whether the next transaction waits, after one of eight; and it begins with so many.
+    /// True if the next transaction waits after one of eight sessions. It begins with `ready`
+    /// sessions.
     fn waits(company: &mut Company, ready: usize) -> bool {
         let now = Instant::now();
         company.answered(8, TOOK, now);

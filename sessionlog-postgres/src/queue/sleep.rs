@@ -1,4 +1,4 @@
-//! Lanes that sleep, and how they are roused.
+//! Lanes that sleep, and the way in which they are roused.
 
 use std::sync::Arc;
 
@@ -7,11 +7,12 @@ use tokio::time::Instant;
 
 use super::Queue;
 
-/// Who sleeps. The last who went to sleep is roused first: the others' connections rest.
+/// The sleeping lanes. The lane that went to sleep last is roused first, so that the others'
+/// connections rest.
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
     asleep: Vec<Sleeper>,
-    /// How many were roused and have not looked yet.
+    /// Number of lanes that were roused and have not looked yet.
     roused: usize,
 }
 
@@ -22,7 +23,7 @@ struct Sleeper {
 }
 
 impl Sleepers {
-    /// Rouses one, unless one that was roused is still to look: it will tell the next.
+    /// Rouses one lane, unless a roused lane is still to look: that lane will tell the next.
     pub(super) fn rouse_one(&mut self) {
         if self.roused == 0 {
             self.rouse();
@@ -33,7 +34,7 @@ impl Sleepers {
         while self.rouse() {}
     }
 
-    /// Whether somebody looks again by itself when waiting for company has taken too long.
+    /// True if a lane looks again by itself when waiting for company has taken too long.
     pub(super) fn has_alarm(&self) -> bool {
         self.asleep.iter().any(|one| one.has_alarm)
     }
@@ -47,7 +48,7 @@ impl Sleepers {
         true
     }
 
-    /// Somebody is awake, who was roused or not.
+    /// Notes that a lane is awake, if it was roused or not.
     fn wake(&mut self, news: &Arc<Notify>) {
         let place = self
             .asleep
@@ -60,7 +61,7 @@ impl Sleepers {
     }
 }
 
-/// A lane that sleeps, until it is dropped.
+/// A lane that sleeps until this is dropped.
 #[derive(Debug)]
 pub(super) struct Asleep<'a> {
     queue: &'a Queue,

@@ -32,7 +32,7 @@ fn permit() -> OwnedSemaphorePermit {
     room.try_acquire_owned().unwrap()
 }
 
-/// Queues one that can share a transaction.
+/// Queues a command that can share a transaction.
 fn add(queue: &Queue, key: &str) -> Answer {
     let (command, answered) = command(key, Verb::Update(Update::default()));
     queue.push(command).unwrap();
@@ -48,13 +48,13 @@ async fn take(place: &Place) -> Batch {
     place.take().await.unwrap()
 }
 
-/// What comes of work that somebody is to be roused for; the clock runs while all sleep.
+/// Returns the result of work that a lane is to be roused for. The clock runs while all sleep.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(LATE * 100, work).await;
     done.expect("nobody was roused")
 }
 
-/// Whether there is nothing for the lane now; the clock stands still.
+/// True if there is nothing for the lane now. The clock stands still.
 async fn waits(place: &Place) -> bool {
     let taken = tokio::time::timeout(Duration::ZERO, place.take()).await;
     taken.is_err()
@@ -79,7 +79,7 @@ async fn few_commands_go_at_once_and_more_wait_for_company() {
     );
 }
 
-/// Has eight sessions' callers answered after a while.
+/// Makes a transaction answer eight sessions' callers after a while.
 async fn answer_eight(queue: &Queue, lane: &Place) {
     let _answers: Vec<_> = (0..8).map(|n| add(queue, &n.to_string())).collect();
     let together = take(lane).await;
@@ -181,7 +181,7 @@ async fn whoever_is_roused_leaves_to_the_next_what_it_does_not_take() {
             tokio::spawn(async move {
                 let batch = take(&lane).await;
                 let key = keys(&batch).join(" ");
-                // It takes no more.
+                // The lane takes no more.
                 std::mem::forget((batch, lane));
                 key
             })
@@ -200,7 +200,7 @@ async fn whoever_is_roused_leaves_to_the_next_what_it_does_not_take() {
     assert_eq!(keys, ["a", "b", "c"]);
 }
 
-/// Closes the queue, as a caller may who is woken.
+/// Closes the queue, as a caller may do when it is woken.
 struct Closes(Arc<Queue>);
 
 impl std::task::Wake for Closes {
@@ -301,7 +301,7 @@ async fn lanes_end_though_one_panics_while_the_queue_is_closed() {
     assert!(soon(ended).await.unwrap());
 }
 
-/// Sessions of which commands are under way, and how many of each were carried out.
+/// The sessions with commands under way, and the carried-out commands of each.
 #[derive(Default)]
 struct Seen {
     busy: [AtomicBool; 5],

@@ -1,9 +1,9 @@
-//! A transaction in one round trip: what is appended to sessions that this process knows is sent
-//! with what begins and what commits it.
+//! A transaction in one round trip. New lines for sessions that this process knows are sent
+//! together with the beginning and the commit.
 //!
-//! Nothing of it was answered when the commit is sent, so it must hold or fail by itself, and
-//! so must each part if the rest does not come or the beginning failed: all that writes is one
-//! statement, which checks what was presumed and that the lane has this transaction's token.
+//! Nothing of it was answered when the commit is sent, so it must hold or fail by itself. Each part
+//! must do so, too, if the rest does not come or the beginning failed. So all writes are one
+//! statement, which checks the presumed state and that the lane has this transaction's token.
 
 use tokio_postgres::types::Type;
 
@@ -19,8 +19,9 @@ use crate::read::number;
 use crate::row::{Change, Session};
 
 impl<'a> Transaction<'a> {
-    /// One for sessions that are presumed to be as this process left them. Nothing is sent
-    /// before the commit. `settled`: how often the lane asked for a commit so far.
+    /// Makes a transaction for sessions that are presumed to be in the state that this process
+    /// left. Nothing is sent before the commit. `settled`: the number of times that the lane asked
+    /// for a commit so far.
     pub(crate) fn presuming(
         connection: &'a Connection,
         shared: &'a Shared,
@@ -73,8 +74,8 @@ impl<'a> Transaction<'a> {
             params.extend(outworn.columns());
             &sql.append_known_and_forget
         };
-        // Polled in this order, they are sent in it, and all at once. The lane first: whoever
-        // looks for this transaction waits for its lock, and so for its end.
+        // These are polled in this order, so they are sent in it, and all at once. The lane comes
+        // first: a lane that looks for this transaction waits for its lock, and so for its end.
         let (opened, noted, appended, committed) = tokio::join!(
             connection.run(&begin),
             connection.query(&sql.take_lane_at_once, &taken),
@@ -82,12 +83,12 @@ impl<'a> Transaction<'a> {
             connection.run(COMMIT),
         );
         if appended.is_ok() {
-            // Of what comes before, nothing failed then.
+            // Then no earlier statement failed.
             let lane = noted.ok();
             let waits = lane.and_then(|rows| Some(rows.first()?.get(2)));
             return self.committed(committed, waits);
         }
-        // The first error says what is to be done; those after it, that there was one.
+        // The first error decides what to do. Later errors only show that there was one.
         let first = opened.err().or(noted.err()).or(appended.err());
         match first.map(as_race) {
             Some(Fault::Lost(reason)) => Committed::Unknown(reason),
@@ -97,7 +98,7 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// What is appended, by column.
+/// The appended rows, by column.
 #[derive(Default)]
 struct Appended<'t> {
     id: Vec<i64>,
@@ -121,7 +122,7 @@ impl<'t> Appended<'t> {
         let mut rows = Self::default();
         let mut changed: Vec<_> = transaction.sessions.values().collect();
         changed.retain(|session| session.change != Change::default());
-        // In the order in which others lock them.
+        // This is the order in which others lock them.
         changed.sort_unstable_by_key(|session| session.id);
         for session in changed {
             rows.push(session);
@@ -146,7 +147,7 @@ impl<'t> Appended<'t> {
         self.found_end.push(session.found.end_at);
     }
 
-    /// In the order of the statement.
+    /// Returns the columns in the order of the statement.
     fn columns<'p>(&'p self, part: &'p Part<'_>) -> Vec<Param<'p>> {
         let sessions: [Param<'_>; 12] = [
             (&self.id, Type::INT8_ARRAY),

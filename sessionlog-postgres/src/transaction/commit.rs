@@ -1,4 +1,4 @@
-//! The end of a transaction: what was changed is written, and committed, in one round trip.
+//! The end of a transaction: the changes are written and committed in one round trip.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,25 +14,25 @@ use crate::context::Shared;
 use crate::fault::{Fault, Tried};
 use crate::row::{Change, Notice};
 
-/// What of a transaction was sent last, and what came back.
+/// The outcome of a commit.
 pub(crate) enum Committed {
     Yes,
     /// Rolled back, all of it.
     No(Fault),
-    /// It is to be looked for.
+    /// The commit is to be looked for.
     Unknown(Arc<str>),
 }
 
-/// How a transaction begins.
+/// The beginning of a transaction.
 #[derive(Debug)]
 pub(crate) struct Opening {
     pub(super) begin: String,
     pub(super) gate: i64,
     pub(super) lane: i64,
     pub(super) token: i64,
-    /// How long a statement of it may take.
+    /// The longest time that a statement of it may take.
     longest: Duration,
-    /// Whether its callers want no commit to be waited for.
+    /// True if its callers want no wait for the commit.
     is_buffered: bool,
 }
 
@@ -62,9 +62,10 @@ impl Opening {
         }
     }
 
-    /// Begins, and notes the token as the lane's before all else: whoever looks for this
-    /// transaction waits for the lane's lock, and so for its end. How often that was asked
-    /// for so far, and whether the commit waits for a replica, if the server says so.
+    /// Begins, and notes the token as the lane's before all else. A lane that looks for this
+    /// transaction waits for the lane's lock, and so for its end. Returns the number of such
+    /// questions so far. Also returns true if the commit waits for a replica, if the server told
+    /// it.
     pub(super) async fn send(
         &self,
         connection: &Connection,
@@ -80,7 +81,7 @@ impl Opening {
         } else {
             (&shared.sql.take_lane, &lane[..2])
         };
-        // Polled in this order, they are sent in it.
+        // These are polled in this order, so they are sent in it.
         let (begun, noted) = tokio::join!(
             connection.run(&self.begin),
             connection.query(take_lane, lane),
@@ -94,10 +95,10 @@ impl Opening {
 }
 
 impl Transaction<'_> {
-    /// Writes what was changed, and commits, in one round trip.
+    /// Writes the changes, and commits, in one round trip.
     pub(crate) async fn commit(self) -> Committed {
         let longest = self.opening.longest * 2;
-        // It holds all that is sent.
+        // The future is boxed because it holds all that is sent.
         let sent = Box::pin(async { Ok(self.send().await) });
         let answered = self.shared.answered(self.connection, longest, sent).await;
         let committed = answered.unwrap_or_else(|fault| Committed::Unknown(fault.reason()));
@@ -127,8 +128,8 @@ impl Transaction<'_> {
         let (inserted, numbers) = (rows.inserted(), rows.numbers());
         let parts = rows.added.parts();
         let (last, parts) = parts.split_last().unwrap_or((&NONE, &[]));
-        // Many lines go in several statements, none of which takes long or is larger than the
-        // server takes. They need no row of the session.
+        // Many lines go in several statements. None of them takes long or is larger than the server
+        // takes. They need no row of the session.
         for part in parts {
             if let Err(error) = connection.execute(&sql.insert_lines, &part.columns()).await {
                 return Committed::No(as_race(error));
@@ -167,14 +168,16 @@ impl Transaction<'_> {
             match one.map_err(as_race) {
                 Ok(()) => {}
                 Err(Fault::Lost(reason)) => return Committed::Unknown(reason),
-                // What follows in a transaction that failed is refused, the commit too.
+                // After a failure in a transaction the server refuses all later statements, the
+                // commit too.
                 Err(fault) => return Committed::No(fault),
             }
         }
         self.committed(written.9, self.waits)
     }
 
-    /// What the server's answer to the commit means; `waits`: whether that waited for a replica.
+    /// Interprets the server's answer to the commit. `waits`: true if the commit waited for a
+    /// replica.
     pub(super) fn committed(
         &self,
         answer: Result<(), tokio_postgres::Error>,
@@ -200,12 +203,12 @@ impl Transaction<'_> {
 /// No lines.
 const NONE: Part<'static> = Part::none();
 
-/// A commit that the server breaks off is one without replicas. In a transaction that failed,
-/// the setting is refused, and so nothing is committed.
+/// If the server broke off a commit, it would be a commit without replicas. In a transaction that
+/// failed, the setting is refused, and so nothing is committed.
 pub(super) const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 
-/// Two processes made the same session, or one changed what another knew of it: whoever is late
-/// has to look again.
+/// Turns an error into a fault. Two processes may have made the same session, or one may have
+/// changed a session that another presumed to know. The later one has to look again.
 pub(crate) fn as_race(error: tokio_postgres::Error) -> Fault {
     match error.code() {
         Some(&SqlState::UNIQUE_VIOLATION) => {

@@ -1,4 +1,4 @@
-//! Ids of messages that are taken once: which a session took, and which it may forget.
+//! Ids of messages that are taken once: the ids that a session took, and those that it may forget.
 
 use tokio_postgres::types::Type;
 
@@ -10,9 +10,9 @@ use crate::read::number;
 use crate::row::Session;
 
 impl<'a> Transaction<'a> {
-    /// Finds out which of the ids that the orders bring were taken before.
+    /// Finds out which of the orders' ids were taken before.
     pub(super) async fn look_for_ids(&mut self, orders: &[&Order]) -> Tried<()> {
-        // Each with its own session: all ids with all sessions would be a million pairs.
+        // Each id goes with its own session: all ids with all sessions would be a million pairs.
         let (mut sessions, mut ids) = (Vec::new(), Vec::new());
         for order in orders {
             let brought = order.verb.message_ids();
@@ -20,7 +20,7 @@ impl<'a> Transaction<'a> {
                 continue;
             }
             let key = self.resolve(order);
-            // Of a session that is not there yet nothing was taken.
+            // A session that does not exist yet took nothing.
             if let Some(session) = key.ok().and_then(|key| self.sessions.get(&key)) {
                 sessions.extend(brought.iter().map(|_| session.id));
                 ids.extend(brought.iter().map(|id| id.as_bytes()));
@@ -43,7 +43,8 @@ impl<'a> Transaction<'a> {
         self.taken.contains(&(session.id, id.as_bytes().to_vec()))
     }
 
-    /// Takes over what a session had elsewhere. After it was changed: it is dated as there.
+    /// Takes over the content that a session had elsewhere. Call it after the change: the session
+    /// gets the time that it had there.
     pub(crate) fn carry(&mut self, key: &str, carried: &'a Carried) {
         for id in &carried.ids {
             let session = self.session(key);
@@ -55,10 +56,11 @@ impl<'a> Transaction<'a> {
         self.session(key).date(&carried.updated_at);
     }
 
-    /// Notes an id as taken. A few are forgotten at a time, of those before the ones that are to
-    /// be remembered: all that are due at once, of a thousand sessions, would hold up everybody
-    /// else, and so would sessions that all have as many. Twice as many as were taken since, so that
-    /// what an older version left goes, too.
+    /// Notes an id as taken. A few ids are forgotten at a time, from those before the ids that are
+    /// to be remembered. If all due ids of a thousand sessions were forgotten at once, that would
+    /// delay all others. The same would happen if all sessions had the same number of ids. Each
+    /// time, twice as many are forgotten as were taken since, so that ids that an older version
+    /// left are forgotten, too.
     pub(super) fn remember(&mut self, key: &str, once: &'a str) {
         let bound = self.shared.options.once_ids;
         let step = bound / STEPS;
@@ -68,8 +70,8 @@ impl<'a> Transaction<'a> {
         self.ids.push((id, turn, once));
         self.taken.insert((id, once.as_bytes().to_vec()));
         if (turn + id % step) % step == 0 && turn >= bound {
-            // What was presumed is checked by the statement that forgets: an id that it forgot
-            // first would be taken again.
+            // The statement that forgets also checks the presumed state. An id that it forgot first
+            // would be taken again.
             let since = if self.is_presumed {
                 self.ids.iter().filter(|(other, ..)| *other == id).count()
             } else {
@@ -82,10 +84,10 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// In how many steps as many ids are forgotten as are remembered.
+/// The number of steps in which as many ids are forgotten as are remembered.
 const STEPS: i64 = 4;
 
-/// The ids of a session that are forgotten: up to which turn, and how many at most.
+/// The ids of a session that are forgotten: the last turn, and the most ids.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forgotten {
     pub(super) last_turn: i64,

@@ -1,4 +1,4 @@
-//! What a transaction writes, by column: each statement takes whole columns.
+//! The rows that a transaction writes, by column: each statement takes whole columns.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use crate::connection::Param;
 use crate::read::number;
 use crate::row::{Session, one_id};
 
-/// How many message ids a transaction forgets, but for what each session has to: more of them
-/// would hold up everybody who shares it.
+/// The number of message ids that a transaction forgets, apart from those that each session has to
+/// forget. More of them would delay all callers that share the transaction.
 const FORGOTTEN: i64 = 8192;
 
 /// The changed rows, by column.
@@ -29,7 +29,7 @@ pub(super) struct Rows<'b> {
     pub(super) outworn: Outworn,
 }
 
-/// Up to which turn sessions' message ids are forgotten, and how many at most.
+/// The last turn up to which sessions' message ids are forgotten, and the most ids.
 #[derive(Default)]
 pub(super) struct Outworn {
     pub(super) id: Vec<i64>,
@@ -50,7 +50,7 @@ pub(super) struct Added<'b> {
     once_turn: Vec<i64>,
 }
 
-/// How much of lines one statement inserts, at most, unless one line alone is more.
+/// The most bytes and lines that one statement inserts, unless one line alone is more.
 const PART_BYTES: usize = 16 << 20;
 const PART_LINES: usize = 50_000;
 
@@ -126,7 +126,7 @@ impl<'b> Numbers<'b> {
         self.taken.push(session.taken);
     }
 
-    /// All but the sessions' ids, in the order of the statements.
+    /// Returns all columns but the sessions' ids, in the order of the statements.
     fn columns(&self) -> [Param<'_>; 10] {
         [
             (&self.version, Type::INT8_ARRAY),
@@ -151,7 +151,7 @@ impl<'b> Texts<'b> {
         self.scope.push(session.scope.as_deref());
         self.agent.push(plain(scope.agent_id));
         self.channel.push(plain(scope.channel));
-        // JSON writes every string in text that holds no NUL.
+        // JSON writes every string as text without a NUL.
         let aliases = serde_json::to_string(&session.aliases);
         self.aliases
             .push(aliases.unwrap_or_else(|_| String::from("[]")));
@@ -159,7 +159,7 @@ impl<'b> Texts<'b> {
         self.whom.push(session.whom());
     }
 
-    /// All but the sessions' ids, in the order of the statements.
+    /// Returns all columns but the sessions' ids, in the order of the statements.
     fn columns(&self) -> [Param<'_>; 6] {
         [
             (&self.scope, Type::TEXT_ARRAY),
@@ -234,12 +234,12 @@ impl<'b> Added<'b> {
         rows
     }
 
-    /// All lines.
+    /// Returns all lines.
     pub(super) fn whole(&self) -> Part<'_> {
         self.part(0..self.line.len())
     }
 
-    /// The lines, so many at a time as one statement inserts.
+    /// Returns the lines, in parts that one statement can insert.
     pub(super) fn parts(&self) -> Vec<Part<'_>> {
         let (mut parts, mut begin, mut bytes) = (Vec::new(), 0, 0);
         for (at, line) in self.line.iter().enumerate() {
@@ -279,7 +279,8 @@ impl<'b> Rows<'b> {
         let mut rows = Self::default();
         let mut changed: Vec<_> = transaction.sessions.values().collect();
         changed.retain(|session| session.change != crate::row::Change::default());
-        // Two who make the same sessions wait for each other in this order.
+        // The order is the same in all transactions: of two that make the same sessions, one waits
+        // for the other.
         changed.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         for session in changed {
             if session.change.summary {
@@ -331,7 +332,7 @@ impl<'b> Rows<'b> {
 impl Outworn {
     pub(super) fn of(transaction: &Transaction<'_>) -> Self {
         let mut rows = Self::default();
-        // Few sessions may forget more: what an older version left.
+        // If few sessions forget ids, each may forget more: an older version may have left them.
         let share = FORGOTTEN / number(transaction.outworn.len()).max(1);
         for (id, forgotten) in &transaction.outworn {
             rows.id.push(*id);

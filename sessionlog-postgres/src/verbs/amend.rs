@@ -50,12 +50,12 @@ impl Transaction<'_> {
         session.end_at += by;
         session.lines -= gone;
         session.messages -= gone;
-        // Positions of what follows would lead elsewhere.
+        // Positions after this message would lead to other places.
         session.history = random();
         Ok(Ok(self.changed(key, ChangeKind::Replaced)))
     }
 
-    /// The line of a message that takes the place of another.
+    /// Makes the line of a message that takes the place of another.
     ///
     /// # Errors
     /// `InvalidMessage`, `MessageTooLarge`.
@@ -84,8 +84,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Moves the lines behind a place. By way of places before all others: the server looks at
-    /// each row whether another one has its place.
+    /// Moves the lines behind a place, by way of places before all others: the server checks for
+    /// each row that no other row has its place.
     pub(super) async fn shift(&self, (id, at): (i64, i64), by: i64) -> Tried<()> {
         if by == 0 {
             return Ok(());

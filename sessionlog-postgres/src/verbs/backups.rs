@@ -1,4 +1,4 @@
-//! Keeping what a session was, going back to it, and letting it go.
+//! Making, restoring and removing a session's backups.
 
 use sessionlog::backend::kit::{self, KeptBackup};
 use sessionlog::{BackupLimits, BackupReason, ChangeKind, Error, Result};
@@ -12,12 +12,12 @@ use crate::read::number as count;
 use crate::row::{MESSAGE, NewLine};
 use crate::transaction::Transaction;
 
-/// How many lines of a backup go in one statement.
+/// Number of lines of a backup that go in one statement.
 const PART: usize = 2000;
 
 impl Transaction<'_> {
-    /// Keeps what a session is, if it has any line. Before anything of it is changed: the
-    /// backup is of the rows as they stand.
+    /// Keeps the present state of a session, if it has any line. Call it before any change: the
+    /// backup copies the present rows.
     pub(super) async fn keep(&self, key: &str, reason: BackupReason) -> Tried<()> {
         let session = self.sessions.get(key);
         let Some(session) = session.filter(|one| one.lines > 0 && !one.change.is_new) else {
@@ -32,7 +32,7 @@ impl Transaction<'_> {
             (&reason, Type::INT2),
             (&made, Type::INT8),
         ];
-        // Polled in this order, they are sent in it: the others find the new number.
+        // These are polled in this order, so they are sent in it: the others find the new number.
         let (counted, noted, copied) = tokio::join!(
             connection.execute(&sql.count_backup, &id),
             connection.execute(&sql.insert_backup, &told),
@@ -44,8 +44,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Lets those backups of a session go that are over the store's limits. At the end of what made
-    /// one: what is restored is there until then.
+    /// Removes the backups of a session that are over the store's limits. Call it at the end of the
+    /// verb that made a backup, so that a backup to restore is there until then.
     pub(super) async fn bound_backups(&self, key: &str) -> Tried<()> {
         let limits = self.shared.options.backups;
         if limits != BackupLimits::new() {
@@ -67,7 +67,7 @@ impl Transaction<'_> {
         let Some(id) = self.sessions.get(key).map(|session| session.id) else {
             return Ok(Err(not_found));
         };
-        // One that no row has, if it is too large for a row.
+        // A number that is too large for a row becomes one that no row has.
         let number = i64::try_from(number).unwrap_or(-1);
         let params: [Param<'_>; 2] = [(&id, Type::INT8), (&number, Type::INT8)];
         let found = self.ask(&self.shared.sql.backup, &params).await?;
@@ -147,7 +147,7 @@ impl Transaction<'_> {
         Ok(Ok(Outcome::Done))
     }
 
-    /// Removes a session's backups that are over a limit; how many that were.
+    /// Removes a session's backups that are over a limit, and returns their number.
     pub(super) async fn prune(&self, key: &str, limits: BackupLimits) -> Tried<i64> {
         let Some(id) = self.sessions.get(key).map(|session| session.id) else {
             return Ok(0);

@@ -11,8 +11,8 @@ use crate::row::Session;
 use crate::transaction::Transaction;
 
 impl Transaction<'_> {
-    /// See [`Verb::Fork`](crate::command::Verb::Fork). The other session is locked, too: its
-    /// lines and what its row says of them are of one moment.
+    /// See [`Verb::Fork`](crate::command::Verb::Fork). The other session is locked, too, so that
+    /// its lines and its row are of one moment.
     pub(super) async fn fork(
         &mut self,
         order: &Order,
@@ -40,7 +40,7 @@ impl Transaction<'_> {
         Ok(Ok(Outcome::Done))
     }
 
-    /// Where a fork of a session ends.
+    /// Returns the place where a fork of a session ends.
     ///
     /// # Errors
     /// `CheckpointNotFound`.
@@ -55,13 +55,13 @@ impl Transaction<'_> {
                 Ok(n) if n <= source.messages => self.behind_message(source, n).await?,
                 _ => source.end_at,
             },
-            // The end, and a place that this crate does not know of yet.
+            // This is the end, also for a place that this crate does not know yet.
             _ => source.end_at,
         }))
     }
 
-    /// Where the first visible message begins. Control records before it stay, as those do that
-    /// are hidden.
+    /// Returns the place where the first visible message begins. Control records before it stay,
+    /// and so do hidden ones.
     async fn first_message(&self, source: &Session) -> Tried<i64> {
         let sql = "SELECT line_at FROM {schema}.lines
              WHERE session_id = $1 AND line_at >= $2 AND kind = 0 ORDER BY line_at LIMIT 1";
@@ -70,7 +70,7 @@ impl Transaction<'_> {
         Ok(rows.first().map_or(source.end_at, |row| row.get(0)))
     }
 
-    /// Where the `n`th visible message ends.
+    /// Returns the place where the `n`th visible message ends.
     async fn behind_message(&self, source: &Session, n: i64) -> Tried<i64> {
         let sql = "SELECT line_at + octet_length(line) + 1 FROM {schema}.lines
              WHERE session_id = $1 AND line_at >= $2 AND kind = 0
@@ -84,7 +84,7 @@ impl Transaction<'_> {
         Ok(rows.first().map_or(source.end_at, |row| row.get(0)))
     }
 
-    /// Gives the session `to`, which is made, the lines before `end`, and the summary, title and
+    /// Makes the session `to`, and gives it the lines before `end`, the summary, the title and the
     /// labels.
     async fn copy_lines(&mut self, source: &Session, to: &str, end: i64) -> Tried<()> {
         let left = self.count(source.id, end..i64::MAX).await?;

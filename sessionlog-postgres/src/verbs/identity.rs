@@ -1,4 +1,4 @@
-//! Where a session belongs, what else it is called, and what it takes over from that.
+//! The scope and aliases of a session, and the content that it takes over from the aliases.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::fault::Tried;
 use crate::row::{NewLine, Session};
 use crate::transaction::Transaction;
 
-/// What a session takes over.
+/// The content that a session takes over.
 struct Heritage {
     lines: Vec<NewLine>,
     summary: String,
@@ -71,8 +71,8 @@ impl Transaction<'_> {
         Ok(Ok(Outcome::Whether(takes)))
     }
 
-    /// Refuses a scope that is another conversation's: two chats whose names lead to one key
-    /// would otherwise read each other.
+    /// Refuses a scope that is another conversation's. Otherwise two chats with names that lead to
+    /// one key would read each other.
     fn admit(&self, key: &str, scope: Option<&RawValue>) -> Result<()> {
         match (self.sessions.get(key), scope) {
             (Some(session), Some(new))
@@ -107,7 +107,7 @@ impl Transaction<'_> {
         self.claim(key, &names, &former).await
     }
 
-    /// Removes the aliases of sessions; which of them were keys.
+    /// Removes the aliases of sessions, and returns those that were keys.
     pub(super) async fn disclaim(&self, ids: &[i64]) -> Tried<Vec<String>> {
         let sql = "DELETE FROM {schema}.session_aliases WHERE session_id = ANY($1)
              RETURNING alias, was_key";
@@ -117,12 +117,12 @@ impl Transaction<'_> {
         Ok(former.map(|row| row.get(0)).collect())
     }
 
-    /// Has aliases mean a session; the `former` ones were keys.
+    /// Makes aliases mean a session. The `former` ones were keys.
     pub(super) async fn claim(&self, key: &str, names: &[String], former: &[String]) -> Tried<()> {
         let Some(id) = self.sessions.get(key).map(|session| session.id) else {
             return Ok(());
         };
-        // One that no key can be leads nowhere.
+        // A name that cannot be a key leads nowhere.
         let names = names.iter().filter(|name| kit::check_key(name).is_ok());
         let names: Vec<&str> = names.map(String::as_str).collect();
         let file = kit::file_name(key).into_bytes();
@@ -141,8 +141,9 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// What the first alias has that has anything. One that the session claims already had
-    /// its turn: what was cleared since must not come back.
+    /// Returns the content of the first alias that has any. Aliases that the session already claims
+    /// are left out: their content was taken over before, and if it was cleared since, it must not
+    /// come back.
     async fn heritage(
         &self,
         key: &str,
@@ -189,7 +190,7 @@ impl Transaction<'_> {
         let rows = self.ask(sql, &params).await?;
         let lines = rows.iter().map(|row| {
             let (at, line): (i64, Vec<u8>) = (row.get(0), row.get(1));
-            // Where a hidden checkpoint stood nothing is left to go back to.
+            // Nothing is left to go back to at the place of a hidden checkpoint.
             let line = if at < from.start_at {
                 kit::lost_checkpoint_line(&line)
             } else {
@@ -203,8 +204,8 @@ impl Transaction<'_> {
         })
     }
 
-    /// Puts what was inherited in the place of a history that shows nothing, after its own
-    /// control records: what those say holds on until a later one says otherwise.
+    /// Puts the inherited content in the place of a history that shows nothing, after its own
+    /// control records. Those stay in force until a later record replaces them.
     async fn take_over(&mut self, key: &str, heritage: Heritage) -> Tried<()> {
         let own = match self.sessions.get(key).filter(|own| own.lines > 0) {
             Some(own) => carried(self.controls(own.id).await?, own.start_at),
@@ -221,8 +222,8 @@ impl Transaction<'_> {
     }
 }
 
-/// The control records that go on: the last hidden one of each kind, and those that are not
-/// hidden. Nothing is left to go back to.
+/// Returns the control records that stay in force: the last hidden one of each kind, and those that
+/// are not hidden. Checkpoints become lost ones, because nothing is left to go back to.
 pub(super) fn carried(controls: Vec<(u64, Vec<u8>)>, start_at: i64) -> Vec<NewLine> {
     let start_at = start_at.cast_unsigned();
     let mut carried: Vec<NewLine> = Vec::new();

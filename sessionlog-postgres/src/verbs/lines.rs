@@ -12,11 +12,11 @@ use crate::fault::Tried;
 use crate::row::Session;
 use crate::transaction::Transaction;
 
-/// How many messages are looked at first to find where turns begin.
+/// Number of messages that are looked at first to find the beginnings of turns.
 const FIRST: i64 = 64;
 
 impl Transaction<'_> {
-    /// Where the lines begin that stay; nothing if all do.
+    /// Returns the place where the remaining lines begin; nothing if all lines stay.
     ///
     /// # Errors
     /// `PositionNotFound`.
@@ -37,12 +37,12 @@ impl Transaction<'_> {
                 _ => None,
             },
             Keep::Turns(n) => self.before_turn(session, n).await?,
-            // A way to keep that this crate does not know of yet.
+            // This crate does not know this way to keep lines yet.
             _ => None,
         }))
     }
 
-    /// Behind the newest message but `n`.
+    /// Returns the place after the newest message that goes if the newest `n` stay.
     async fn after_message(&self, session: &Session, n: i64) -> Tried<Option<i64>> {
         let sql = "SELECT line_at + octet_length(line) + 1 FROM {schema}.lines
              WHERE session_id = $1 AND line_at >= $2 AND kind = 0
@@ -106,7 +106,7 @@ impl Transaction<'_> {
         Ok(Ok(Some(at)))
     }
 
-    /// Hides the lines before `start`; once most are hidden, removes them.
+    /// Hides the lines before `start`. Once most lines are hidden, removes them.
     pub(super) async fn hide_before(&mut self, key: &str, start: i64) -> Tried<()> {
         let Some(session) = self.sessions.get(key) else {
             return Ok(());
@@ -148,7 +148,8 @@ impl Transaction<'_> {
         Ok(count)
     }
 
-    /// Removes lines, control records too unless they are to stay; how many.
+    /// Removes lines, also control records unless they are to stay, and returns the number of
+    /// removed lines.
     pub(super) async fn remove_range(
         &self,
         id: i64,
@@ -168,7 +169,7 @@ impl Transaction<'_> {
         Ok(gone.cast_signed())
     }
 
-    /// Removes the rows that a statement names by a session's id.
+    /// Removes the rows of a session with a statement that takes the session's id.
     pub(super) async fn remove(&self, sql: &str, id: i64) -> Tried<()> {
         let sql = self.shared.sql.fill(sql);
         let params: [Param<'_>; 1] = [(&id, Type::INT8)];

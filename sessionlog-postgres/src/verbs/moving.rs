@@ -1,4 +1,4 @@
-//! A session that goes on under another key, before what that key has.
+//! Giving a session another key, before the content of that key.
 
 use sessionlog::backend::kit::{self, TagChange};
 use sessionlog::{ChangeKind, Error, Result, SessionMeta, SessionTags};
@@ -12,8 +12,8 @@ use crate::row::{CHECKPOINT, NewLine, Session, random};
 use crate::transaction::{Transaction, as_race};
 
 impl Transaction<'_> {
-    /// See [`Verb::Move`](crate::command::Verb::Move). Answers whether the session of the new key
-    /// said something.
+    /// See [`Verb::Move`](crate::command::Verb::Move). Returns true if the session of the new key
+    /// had a visible message or a summary.
     pub(super) async fn go_on_as(
         &mut self,
         old: &str,
@@ -60,6 +60,8 @@ impl Transaction<'_> {
         Ok(Ok(Outcome::Whether(has_said)))
     }
 
+    /// Checks that a session may get another key.
+    ///
     /// # Errors
     /// `InvalidKey`, `SessionNotFound`, `IsAlias`, `HasHistory`.
     fn may_go_on_as(&self, old: &str, new: &str, is_taken: bool) -> Result<()> {
@@ -78,7 +80,7 @@ impl Transaction<'_> {
                 None => Error::SessionNotFound { key: old.into() },
             });
         }
-        // What is said to it would go to a third session.
+        // New messages for the key would go to a third session.
         let is_own = kit::is_own_first(new) && self.sessions.contains_key(new);
         if let Some(third) = of_new.filter(|key| *key != old && !is_own) {
             return Err(is_alias(new, third));
@@ -86,14 +88,14 @@ impl Transaction<'_> {
         if is_taken {
             return Err(Error::HasHistory { key: new.into() });
         }
-        // What comes late for the old key would.
+        // Late messages for the old key would go to a third session.
         match of_old.filter(|key| *key != new) {
             Some(third) => Err(is_alias(old, third)),
             None => Ok(()),
         }
     }
 
-    /// What is said of a session that was locked, or of none.
+    /// Returns the description of a session that was locked, or of none.
     async fn whole_meta(&self, key: &str) -> Tried<SessionMeta> {
         let Some(session) = self.sessions.get(key) else {
             return Ok(SessionMeta::empty(key));
@@ -104,6 +106,8 @@ impl Transaction<'_> {
         Ok(meta)
     }
 
+    /// Checks the sizes of a description.
+    ///
     /// # Errors
     /// `MessageTooLarge`.
     fn check_meta(&self, meta: &SessionMeta) -> Result<()> {
@@ -113,8 +117,8 @@ impl Transaction<'_> {
         kit::check_identity(None, &meta.aliases, limit)
     }
 
-    /// Says of a session what `meta` does, but for its lines and when it was changed. It has this
-    /// summary and these tags so far.
+    /// Gives a session the description `meta`, except for its lines and its time of change. `said`
+    /// is its present summary and tags.
     fn describe(&mut self, key: &str, said: &(String, SessionTags), meta: SessionMeta) {
         let session = self.session(key);
         session.scope = meta.scope.map(|scope| scope.get().to_owned());
@@ -129,7 +133,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// Gives a session a key that none has.
+    /// Gives a session a key that no session has.
     async fn set_key(&mut self, old: &str, new: &str) -> Tried<()> {
         let Some(mut session) = self.sessions.get(old).cloned() else {
             return Ok(());
@@ -148,7 +152,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Puts all that a session has before what another has, and removes it.
+    /// Puts all content of a session before that of another session, and removes it.
     async fn put_before(&mut self, old: &str, new: &str) -> Tried<()> {
         let both = (self.sessions.get(old), self.sessions.get(new));
         let (Some(older), Some(own)) = both else {
@@ -170,14 +174,15 @@ impl Transaction<'_> {
         self.remove_all(older.id).await
     }
 
-    /// Puts the lines of a session before those of another: what either hides comes first, because
-    /// the hidden lines are the first ones of a session.
+    /// Puts the lines of a session before those of another. The hidden lines of both come first,
+    /// because the hidden lines are the first ones of a session.
     async fn join_lines(&mut self, older: &Session, own: &Session) -> Tried<()> {
         let controls = self.controls(own.id).await?;
         let hidden = controls.into_iter();
         let hidden = hidden.filter(|(at, _)| *at < own.start_at.cast_unsigned());
-        // Nobody goes back to a checkpoint of the older session, whose ids the other's lines use
-        // too. Its line, which says so, is longer: what stands behind it comes later.
+        // Nobody can go back to a checkpoint of the older session, because the other's lines use
+        // the same ids. The line that marks it as lost is longer, so the lines behind it come
+        // later.
         let mut lost = Vec::new();
         let mut grown = 0;
         for (at, line) in self.controls(older.id).await? {
@@ -195,7 +200,7 @@ impl Transaction<'_> {
             self.put((own.id, at + grown), line);
             grown += by;
         }
-        // What it says of the conversation holds, not what the older one said.
+        // The own control records hold, not those of the older session.
         let carried = carried(hidden.collect(), own.start_at);
         let mut end = older.end_at + own.start_at;
         let added = crate::read::number(carried.len());
@@ -228,7 +233,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Copies the lines of a session to another, the visible ones so many bytes later.
+    /// Copies the lines of a session to another. The visible ones are `later` bytes later.
     async fn move_lines(
         &self,
         from: &Session,
@@ -248,7 +253,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Has a session remember the message ids of another, as older than its own.
+    /// Makes a session remember the message ids of another, as older than its own.
     async fn move_ids(&mut self, from: &Session, to: &str) -> Tried<()> {
         let session = self.session(to);
         let id = session.id;

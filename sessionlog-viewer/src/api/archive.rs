@@ -1,4 +1,4 @@
-//! What compactions dropped of a session, and the archive keeps.
+//! The messages that compactions dropped of a session and the archive keeps.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(super) struct Wanted {
     month: String,
     from: Option<usize>,
     limit: Option<usize>,
-    /// The sign of a message, to get its index.
+    /// The sign of a message; its index is returned.
     #[serde(default)]
     sign: String,
 }
@@ -32,19 +32,20 @@ pub(super) struct Wanted {
 pub(super) struct Archived {
     total: usize,
     from: usize,
-    /// The index of the message with the sign that was asked for.
+    /// The index of the message with the requested sign.
     found: Option<usize>,
     messages: Vec<Shown>,
 }
 
-/// A sign of a message: it stands for a place where there are no positions.
+/// Returns a sign of a message: it identifies the message where there are no positions.
 pub(super) fn sign(message: &Message) -> String {
     let mut hasher = DefaultHasher::new();
     message.to_json().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Some messages of a month. All of that month are read: it takes its turn among the searches.
+/// Returns some messages of a month. It reads all of that month, so it takes its turn among the
+/// searches.
 pub(super) async fn archive(
     State(library): State<Arc<Library>>,
     wanted: Result<Query<Wanted>, QueryRejection>,

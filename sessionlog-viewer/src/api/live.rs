@@ -1,5 +1,5 @@
-//! Telling a page that something changed, by server-sent events. An event has no content of a
-//! session: the page asks for what it shows. So a slow page costs nothing, and is told less
+//! Tells a page that something changed, by server-sent events. An event has no content of a
+//! session: the page asks for the parts it shows. So a slow page costs nothing, and is told less
 //! often.
 
 use std::convert::Infallible;
@@ -19,7 +19,8 @@ use super::Library;
 use crate::failure::{Answer, Failure};
 use crate::follow::{Follower, Notice};
 
-/// How often a quiet stream says that it is there, so that one whose browser is gone ends.
+/// The interval at which a quiet stream sends a sign of life, so that a stream ends after its
+/// browser is gone.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[derive(Deserialize)]

@@ -24,10 +24,10 @@ const MAX_MARKS: usize = 1000;
 #[derive(Deserialize)]
 pub(super) struct Wanted {
     key: String,
-    /// Index of the first; without it, the newest are meant.
+    /// Index of the first; without it, the newest are returned.
     from: Option<usize>,
     limit: Option<usize>,
-    /// The epoch that the index is of.
+    /// The epoch of the index.
     epoch: Option<String>,
 }
 
@@ -40,14 +40,14 @@ pub(super) struct Excerpt {
     marks: Vec<Marked>,
 }
 
-/// What stands between two messages.
+/// A line between two messages.
 #[derive(Serialize)]
 pub(super) struct Marked {
     /// Before the message of this index.
     before: usize,
     kind: &'static str,
     value: Option<i64>,
-    /// Where its bytes are to be had, if it does not decode.
+    /// The position of its bytes, if it does not decode.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<Position>,
 }
@@ -85,7 +85,7 @@ pub(super) struct WantedOne {
     epoch: Option<String>,
 }
 
-/// A message, whole.
+/// Returns a whole message.
 pub(super) async fn message(
     State(library): State<Arc<Library>>,
     wanted: Result<Query<WantedOne>, QueryRejection>,
@@ -116,7 +116,7 @@ pub(super) struct Located {
     index: usize,
 }
 
-/// Which index the message at a position has: where a search found it.
+/// Returns the index of the message at a position, which a search found.
 pub(super) async fn locate(
     State(library): State<Arc<Library>>,
     wanted: Result<Query<WantedPlace>, QueryRejection>,
@@ -133,7 +133,7 @@ pub(super) async fn locate(
     }))
 }
 
-/// How much of a line is shown, bytes.
+/// The bytes of a line that are shown.
 const LINE_SHOWN: usize = 4 << 10;
 
 #[derive(Serialize)]
@@ -144,7 +144,7 @@ pub(super) struct Line {
     hex: String,
 }
 
-/// The bytes of a line: of one that does not decode there is nothing else to show.
+/// Returns the bytes of a line: a line that does not decode has nothing else to show.
 pub(super) async fn line(
     State(library): State<Arc<Library>>,
     wanted: Result<Query<WantedPlace>, QueryRejection>,
@@ -172,7 +172,7 @@ fn require(chart: &Chart, epoch: Option<&str>) -> Answer<()> {
     }
 }
 
-/// What stands before the messages `from..until`, and after the last of all.
+/// Returns the marks before the messages `from..until`, and those after the last message of all.
 fn marks(chart: &Chart, from: usize, until: usize) -> Vec<Marked> {
     let is_last = until == chart.messages;
     let begin = chart.marks.partition_point(|mark| mark.after < from);

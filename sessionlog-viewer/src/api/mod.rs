@@ -1,4 +1,4 @@
-//! What the page asks for, as JSON. Everything is read anew, of one moment each.
+//! The page's requests, answered as JSON. Everything is read anew, each answer at one moment.
 
 mod archive;
 mod live;
@@ -24,16 +24,16 @@ use crate::follow::Watcher;
 use crate::options::Limits;
 use crate::outlines::Outlines;
 
-/// How many requests read at once; more wait. Each holds a page of messages in memory.
+/// Number of requests that read at once; more wait. Each holds a page of messages in memory.
 const MAX_READS: usize = 8;
 
-/// How long a request waits for its turn.
+/// The time that a request waits for its turn.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Longest time that a date in JavaScript has, milliseconds since 1970.
+/// The latest time of a JavaScript date, milliseconds since 1970.
 pub(crate) const MAX_MILLIS: i64 = 8_640_000_000_000_000;
 
-/// What requests are answered from.
+/// The state that requests are answered from.
 pub(crate) struct Library {
     /// Takes keys literally, as they are listed.
     store: StoreHandle,
@@ -44,7 +44,7 @@ pub(crate) struct Library {
     watcher: Arc<Watcher>,
     reads: Arc<Semaphore>,
     searches: Arc<Semaphore>,
-    /// One session at a time is read for a list.
+    /// Lets one session at a time be read for a list.
     counts: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     is_over: watch::Sender<bool>,
@@ -130,7 +130,7 @@ async fn store(
     }))
 }
 
-/// Milliseconds since 1970 of a time in a file, if it reads and was ever set.
+/// Returns the milliseconds since 1970 of a time in a file, if it reads and was ever set.
 pub(crate) fn millis(text: &str) -> Option<i64> {
     let format = &time::format_description::well_known::Rfc3339;
     let time = sessionlog::OffsetDateTime::parse(text, format).ok()?;
@@ -138,7 +138,7 @@ pub(crate) fn millis(text: &str) -> Option<i64> {
     (time.year() > 1 && millis.abs() <= MAX_MILLIS).then_some(millis)
 }
 
-/// What a request asks for, or what is wrong with how it does.
+/// Returns a request's parameters, or a failure that describes their error.
 fn query<T>(read: Result<Query<T>, QueryRejection>) -> Answer<T> {
     match read {
         Ok(Query(wanted)) => Ok(wanted),

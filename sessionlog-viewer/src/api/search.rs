@@ -1,4 +1,4 @@
-//! Searching the messages of all sessions, or of one.
+//! Searches the messages of all sessions, or of one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::failure::{Answer, Failure};
 const MAX_HITS: usize = 100;
 const USUAL_HITS: usize = 50;
 
-/// Most that are walked past to get to a later page.
+/// Most hits that are passed over to get to a later page.
 const MAX_SKIP: usize = 10_000;
 
-/// How long a search may take; then it answers with what it has.
+/// The longest time of a search; then it answers with the hits so far.
 const TIME: Duration = Duration::from_secs(20);
 
-/// Characters around what was found, on either side.
+/// Characters shown around a match, on either side.
 const AROUND: usize = 90;
 
 /// Longest pattern, bytes.
@@ -56,11 +56,11 @@ pub(super) struct Wanted {
 #[derive(Serialize)]
 pub(super) struct Found {
     hits: Vec<Hit>,
-    /// What else the sessions of the hits are called whose keys are hashes.
+    /// Title and aliases of the sessions of the hits that have hashes as keys.
     names: BTreeMap<String, Names>,
     /// Sessions that could not be read.
     unreadable: Vec<String>,
-    /// Whether there is more: `full` if the page is, `time` if it took too long.
+    /// Set if there is more: `full` if the page is full, `time` if the search took too long.
     more: Option<&'static str>,
 }
 
@@ -77,7 +77,7 @@ struct Hit {
     archived: Option<String>,
     /// Its sign, which `/api/archive` takes.
     sign: Option<String>,
-    /// A truncation hid it: it has no place in the conversation.
+    /// True if a truncation hid it: it has no place in the conversation.
     hidden: bool,
     role: String,
     said: Option<i64>,
@@ -138,7 +138,7 @@ pub(super) async fn search(
     Ok(Json(found))
 }
 
-/// A session that is gone meanwhile has no other name.
+/// Returns the names; a session that is gone meanwhile has none.
 async fn names(library: &Library, hits: &[Hit]) -> BTreeMap<String, Names> {
     let keys = hits.iter().map(|hit| &*hit.key);
     let hashes: BTreeSet<_> = keys.filter(|key| is_opaque_session_key(key)).collect();

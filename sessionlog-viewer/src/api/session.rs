@@ -1,4 +1,4 @@
-//! What is known of a session beside its messages.
+//! The data of a session beside its messages.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Library, millis, turn};
 use crate::failure::{Answer, Failure};
 use crate::outlines::Chart;
 
-/// Most points of the plot: more than a screen has columns help nobody.
+/// Most points of the plot: more than a screen has columns are of no use.
 const MAX_POINTS: usize = 400;
 
 /// Most checkpoints that are listed, and damaged lines: the newest.
@@ -25,13 +25,13 @@ pub(super) struct Wanted {
 
 #[derive(Serialize)]
 pub(super) struct Session {
-    /// The session's own, if an alias was asked for.
+    /// The session's own key, also if an alias was requested.
     key: String,
     epoch: String,
     version: String,
-    /// How many messages there are.
+    /// Number of messages.
     total: usize,
-    /// How many lines are hidden before the first of them.
+    /// Number of lines that are hidden before the first of them.
     hidden: i64,
     title: String,
     labels: Vec<String>,
@@ -44,7 +44,7 @@ pub(super) struct Session {
     scope: Option<Box<RawValue>>,
     checkpoints: Vec<Checkpoint>,
     damaged: usize,
-    /// Before the messages of which indexes the damaged lines stand.
+    /// The indexes of the messages before which the damaged lines stand.
     damaged_before: Vec<usize>,
     usage: Vec<Usage>,
     /// The last one recorded.
@@ -113,8 +113,8 @@ pub(super) struct Kept {
     backups: usize,
 }
 
-/// What is kept of a session beside it. To find it directories are listed: it is not asked for
-/// with every change.
+/// Returns the number of backups and the archived months of a session. This lists directories, so
+/// the page does not request it with every change.
 pub(super) async fn kept(
     State(library): State<Arc<Library>>,
     wanted: Result<Query<Wanted>, QueryRejection>,
@@ -136,8 +136,8 @@ pub(super) struct Damage {
     lines: usize,
 }
 
-/// How many lines of a session of a list do not decode. It is read whole the first time: one
-/// session is at a time.
+/// Returns the number of lines that do not decode, of a session in a list. The session is read
+/// whole the first time, so only one session is read at once.
 pub(super) async fn damage(
     State(library): State<Arc<Library>>,
     wanted: Result<Query<Wanted>, QueryRejection>,
@@ -148,7 +148,7 @@ pub(super) async fn damage(
     Ok(Json(Damage { lines }))
 }
 
-/// The checkpoints, and before which messages the lines stand that do not decode.
+/// Returns the checkpoints, and the indexes of the messages before which lines do not decode.
 fn landmarks(chart: &Chart) -> (Vec<Checkpoint>, Vec<usize>) {
     let (mut checkpoints, mut damaged) = (Vec::new(), Vec::new());
     for mark in &chart.marks {
@@ -184,7 +184,7 @@ fn usage(chart: &Chart) -> Vec<Usage> {
         .collect()
 }
 
-/// Of every stretch the most: peaks are what is looked for. The last one stays.
+/// Returns the maximum of every stretch, because people look for peaks. The last point stays.
 fn thinned(usage: Vec<Usage>) -> Vec<Usage> {
     let stretch = usage.len().div_ceil(MAX_POINTS).max(1);
     if stretch == 1 {

@@ -1,4 +1,4 @@
-//! Finding sessions.
+//! Finds sessions.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const USUAL_SESSIONS: usize = 50;
 /// Most characters of a summary in a list.
 const SUMMARY_SHOWN: usize = 300;
 
-/// Which sessions, in which order.
+/// The selection and the order of sessions.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Wanted {
@@ -38,9 +38,9 @@ pub(super) struct Wanted {
 pub(super) struct Found {
     sessions: Vec<Listed>,
     unreadable: Vec<String>,
-    /// How many sessions the store has, whatever was asked for.
+    /// Number of sessions in the store, whatever the request.
     total: usize,
-    /// What to give as `after` for the next page.
+    /// The value of `after` for the next page.
     next: Option<String>,
 }
 
@@ -84,7 +84,7 @@ pub(super) async fn sessions(
     }))
 }
 
-/// A time that was asked for.
+/// Returns a requested time.
 pub(super) fn time(millis: Option<i64>) -> Answer<Option<OffsetDateTime>> {
     let time = |millis: i64| {
         let nanos = i128::from(millis) * 1_000_000;
@@ -94,7 +94,8 @@ pub(super) fn time(millis: Option<i64>) -> Answer<Option<OffsetDateTime>> {
     millis.map(time).transpose().map_err(wrong)
 }
 
-/// The sessions of a prefix, and of a channel, an agent and a person; empty ones are any.
+/// Returns a query for the sessions of a prefix, a channel, an agent and a person; empty ones match
+/// all.
 pub(super) fn query(prefix: &str, [channel, agent, person]: [&str; 3]) -> SessionQuery {
     let mut query = SessionQuery::new().prefix(prefix);
     if !channel.is_empty() {

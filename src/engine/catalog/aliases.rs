@@ -1,8 +1,7 @@
-//! Which sessions claim which alias. Every operation costs a hash look-up, and
-//! if several sessions claim one alias the logarithm of how many: all of an
-//! agent's sessions claim its main alias. The first change to one that was found at open
-//! copies four bytes for each session that has it, and one of these letting go of it moves
-//! as many.
+//! The sessions that claim each alias. Every operation costs a hash look-up, and, if several
+//! sessions claim one alias, the logarithm of their number: all of an agent's sessions claim its
+//! main alias. The first change to an alias that was found at open copies four bytes for each
+//! session that has it; when one of these sessions lets go of it, as many bytes are moved.
 
 mod claims;
 
@@ -22,24 +21,23 @@ use crate::ground::sync::map::{Map, RefMut};
 pub struct AliasConflict {
     /// The alias.
     pub alias: String,
-    /// The keys of those that claim it, in the order of their file names. The
-    /// alias means the first of them, unless it is the key of a session itself
-    /// and holds no `:`, `/` or `\`.
+    /// The keys of the sessions that claim it, in the order of their file names. The alias means
+    /// the first of them, unless it is the key of a session itself and holds no `:`, `/` or `\`.
     pub sessions: Vec<String>,
 }
 
-/// Maps aliases to the sessions that claim them, but for those that only sessions of the
-/// [`Table`] claim, as they did when they were found.
+/// Maps aliases to the sessions that claim them, except those that only sessions of the [`Table`]
+/// claim, as they did when they were found.
 #[derive(Debug, Default)]
 pub(super) struct Aliases {
     claims: Map<Box<str>, Claims>,
-    /// Never less than there are aliases, so that 0 means none: raised before
-    /// one is entered, lowered after one is gone. Stored as the map's length, it
-    /// could be that of a moment before another worker's alias, which then would
-    /// not be found, and a message for it would start a session of its own.
+    /// Never less than the number of aliases, so that 0 means none: raised before one is entered,
+    /// lowered after one is gone. If the map's length were stored instead, it could be older than
+    /// another worker's alias. That alias would then not be found, and a message for it would start
+    /// a session of its own.
     ///
-    /// No order is needed: whoever was told of an alias comes after its count, and
-    /// every later change is counted on top of it.
+    /// No order is needed: a caller that was told of an alias comes after its count, and every
+    /// later change is counted on top of it.
     count: AtomicUsize,
 }
 
@@ -55,8 +53,7 @@ impl Aliases {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// The key of the first session by file name that claims `alias` and has
-    /// another key.
+    /// Returns the key of the first session by file name that claims `alias` and has another key.
     pub(super) fn resolve(&self, table: &Table, alias: &str) -> Option<Arc<str>> {
         if self.is_empty() {
             return None;
@@ -67,9 +64,9 @@ impl Aliases {
         }
     }
 
-    /// Replaces the aliases of a session, and says which of the new ones another
-    /// session claims as well. One that is in both lists leads to the session at
-    /// every moment: a message for it would otherwise start a session of its own.
+    /// Replaces the aliases of a session, and returns those of the new ones that another session
+    /// claims as well. An alias in both lists leads to the session at every moment: otherwise a
+    /// message for it would start a session of its own.
     pub(super) fn replace(
         &self,
         table: &Table,
@@ -86,8 +83,8 @@ impl Aliases {
         contested
     }
 
-    /// Every alias that several sessions claim, in order. An agent's main alias
-    /// is meant to be claimed by all its sessions, and is left out.
+    /// Returns every alias that several sessions claim, in order. An agent's main alias is meant to
+    /// be claimed by all its sessions, and is left out.
     pub(super) fn conflicts(&self, table: &Table) -> Vec<AliasConflict> {
         let conflict = |alias: &str, claims: &Claims| AliasConflict {
             alias: alias.to_owned(),
@@ -105,7 +102,7 @@ impl Aliases {
         conflicts
     }
 
-    /// The aliases of the table's session `row` that it has still.
+    /// Returns the aliases that the table's session `row` still has.
     pub(super) fn kept(&self, table: &Table, row: usize) -> Vec<String> {
         let is_kept = |alias: &&str| match self.claims.get(*alias) {
             Some(claims) => claims.found.binary_search(&(row as u32)).is_ok(),
@@ -115,8 +112,8 @@ impl Aliases {
         kept.map(str::to_owned).collect()
     }
 
-    /// The aliases that sessions have which are not in the table, or did not have them
-    /// there, by stem.
+    /// Returns, by stem, the aliases of sessions that are not in the table, or that did not have
+    /// them there.
     pub(super) fn since(&self) -> HashMap<Arc<str>, Vec<String>> {
         let mut since = HashMap::<_, Vec<_>>::new();
         for claims in &self.claims {
@@ -128,7 +125,7 @@ impl Aliases {
         since
     }
 
-    /// Enters a claim; `true` if the alias has another one since this one.
+    /// Enters a claim; returns `true` if the alias has another claim besides this new one.
     fn claim(&self, table: &Table, entry: &Arc<Entry>, alias: &str) -> bool {
         let mut claims = self.claims_of(table, alias);
         let others = claims.len();
@@ -142,7 +139,7 @@ impl Aliases {
         let mut claims = self.claims_of(table, alias);
         let was_last = claims.remove(entry) && claims.len() == 0;
         drop(claims);
-        // What the table has must not be looked up there again.
+        // Otherwise the table's claims would be looked up there again.
         if table.claims(alias).is_empty() {
             self.claims.remove_if(alias, |_, claims| claims.len() == 0);
         }
@@ -151,14 +148,14 @@ impl Aliases {
         }
     }
 
-    /// Who claims an alias, to be changed.
+    /// Returns the claims of an alias, to be changed.
     fn claims_of(&self, table: &Table, alias: &str) -> RefMut<'_, Box<str>, Claims> {
         let place = self.claims.entry(alias.into());
         place.or_insert_with(|| Claims::found(table, alias))
     }
 }
 
-/// Whether two sessions with this alias contradict each other.
+/// True if two sessions with this alias contradict each other.
 fn is_exclusive(alias: &str) -> bool {
     !session_file::is_main_alias(alias)
 }

@@ -1,4 +1,4 @@
-//! A session, as everybody finds it.
+//! A session, as all callers find it.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ pub(crate) struct Entry {
     pub(crate) key: Arc<str>,
     /// Its file name without extension.
     pub(crate) stem: Arc<str>,
-    /// Whether it has a sidecar, and so appears in a listing.
+    /// True if it has a sidecar, and so appears in a listing.
     pub(crate) listed: AtomicBool,
-    /// Whether anything of it is to be read. Entered and refused its first
-    /// write, it must not stand before an alias of that name.
+    /// True if anything of it can be read. A session that was entered and had its first write
+    /// refused must not hide an alias of that name.
     pub(super) exists: AtomicBool,
-    /// Where it stands in the table, if it was found at open and not used before.
+    /// Its row in the table, if it was found at open and not used before.
     pub(super) row: Option<u32>,
     pub(crate) view: Published<View>,
 }
@@ -40,10 +40,10 @@ impl Entry {
         })
     }
 
-    /// It has been written to, and has a sidecar, or will have one.
+    /// Notes that it has been written to, and has a sidecar, or will have one.
     pub(crate) fn mark_listed(&self) {
         if !self.listed.load(Ordering::Relaxed) {
-            // In this order: whoever finds it listed must find it.
+            // In this order: a caller that finds it listed must find that it exists.
             self.exists.store(true, Ordering::Relaxed);
             self.listed.store(true, Ordering::Release);
         }

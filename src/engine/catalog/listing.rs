@@ -8,16 +8,16 @@ use crate::disk::session_file;
 use crate::ground::sync::atomic::Ordering;
 
 impl Catalog {
-    /// Every listed key, in the order of file names, as PicoClaw lists them; and the names of
-    /// [nameless](Self::nameless) files. Not those of deleted sessions.
+    /// Returns every listed key, in the order of file names, as PicoClaw lists them, and the names
+    /// of [nameless](Self::nameless) files. Deleted sessions are left out.
     pub(crate) fn list(&self) -> Vec<String> {
         let all = self.all().into_iter().map(|(_, key)| key);
         all.filter(|key| !session_file::is_deleted_key(key))
             .collect()
     }
 
-    /// The stem and the key of all sessions, in that order. A name stands for the key of files
-    /// that name none.
+    /// Returns the stem and the key of all sessions, in that order. Files that name no key have
+    /// their name as the key.
     pub(crate) fn all(&self) -> Vec<(String, String)> {
         let mut all = self.listed();
         let nameless = self.nameless();
@@ -28,7 +28,7 @@ impl Catalog {
         all
     }
 
-    /// The stem and the key of every session whose key is known, in that order.
+    /// Returns the stem and the key of every session with a known key, in that order.
     pub(crate) fn listed(&self) -> Vec<(String, String)> {
         let mut listed = Vec::new();
         self.each_listed(|stem, key, _| {
@@ -38,12 +38,12 @@ impl Catalog {
         listed
     }
 
-    /// Tells of every listed session the stem, the key and where it stands in the table, in
-    /// the order of file names, until `tell` says that it is enough.
+    /// Calls `tell` with the stem, the key and the table row of every listed session, in the order
+    /// of file names, until it returns false.
     fn each_listed(&self, mut tell: impl FnMut(&str, &str, Option<usize>) -> bool) -> bool {
-        // In this order: one that goes out of the table meanwhile is found twice, not never.
+        // In this order: a session that leaves the table meanwhile is found twice, not never.
         let mut found = self.table.held().collect::<Vec<_>>().into_iter().peekable();
-        // One that took files which cannot be read is not written to, and there.
+        // A session that took files which cannot be read is not written to, but exists.
         let listed = |entry: &Arc<Entry>| {
             entry.listed.load(Ordering::Acquire) || entry.exists.load(Ordering::Relaxed)
         };
@@ -65,7 +65,7 @@ impl Catalog {
         found.all(|row| tell(self.table.stem(row), self.table.key(row), Some(row)))
     }
 
-    /// The listed sessions with their aliases. `None` if they are too many.
+    /// Returns the listed sessions with their aliases; `None` if there are too many.
     pub(crate) fn rows(&self) -> Option<Rows> {
         let mut rows = Rows::default();
         let mut since = self.aliases.since();
@@ -75,7 +75,8 @@ impl Catalog {
                 row.into_iter()
                     .flat_map(|row| self.aliases.kept(&self.table, row)),
             );
-            // Of one that was used the sidecar may say another, also if it did so before.
+            // The sidecar of a session that was used may have another time, also if it had this one
+            // before.
             let untouched = row.filter(|row| !self.table.is_out(*row));
             let updated = untouched.and_then(|row| self.table.updated(row));
             rows.push(stem, key, &aliases, updated)

@@ -1,8 +1,8 @@
-//! Whose a file name is.
+//! The owners of file names.
 //!
-//! A name is held by what is left of it where the store is: on a file system that tells neither
-//! case nor ways of writing a character apart, two sessions never share a file. Only what lies
-//! on disk under two such names, as it may if the file system tells them apart, has both.
+//! A name is held in the folded form of the store's file system: where that tells neither case nor
+//! ways of writing a character apart, two sessions never share a file. Only files that lie on disk
+//! under two such names, as they may if the file system tells them apart, keep both.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::disk::session_file::NameRule;
 use crate::ground::sync::map::Map;
 
-/// Maps folded file names to those held under them, nearly always one.
+/// Maps folded file names to the names held under them, nearly always one.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     held: Map<Arc<str>, Vec<Held>>,
@@ -20,9 +20,9 @@ pub(super) struct Names {
 #[derive(Debug)]
 struct Held {
     stem: Arc<str>,
-    /// Nobody's are the files that name no owner, and those of a session that was
-    /// deleted. What the journal still holds of that one would be carried out on
-    /// the file of another spelling, so the name is given to its own only.
+    /// `None` for files that name no owner, and for those of a deleted session. The journal's
+    /// remaining records of the deleted session would be carried out on the file of another
+    /// spelling, so the name is given only to that same spelling.
     owner: Option<Arc<str>>,
 }
 
@@ -34,14 +34,14 @@ impl Names {
         }
     }
 
-    /// Who owns a file name, if anybody does.
+    /// Returns the owner of a file name, if it has one.
     pub(super) fn owner(&self, stem: &str) -> Option<Arc<str>> {
         let held = self.held.get(&*self.rule.fold(stem))?;
         let mut own = held.iter().filter(|held| *held.stem == *stem);
         own.next()?.owner.clone()
     }
 
-    /// Other spellings of a file name that are held.
+    /// Returns other spellings of a file name that are held.
     pub(super) fn twins(&self, stem: &str) -> Vec<Arc<str>> {
         let held = self.held.get(&*self.rule.fold(stem));
         let held = held.iter().flat_map(|held| held.iter());
@@ -61,9 +61,8 @@ impl Names {
         }
     }
 
-    /// Makes `key` the owner of a name, unless it has one, or a twin is held. In
-    /// one step: two keys that map to one name would otherwise write into one
-    /// file.
+    /// Makes `key` the owner of a name, unless it has one, or a twin is held. This is one step:
+    /// otherwise two keys that map to one name would write into one file.
     pub(super) fn own(&self, stem: &Arc<str>, key: &Arc<str>) -> bool {
         let mut place = self.held.entry(self.folded(stem)).or_default();
         if place.is_empty() {

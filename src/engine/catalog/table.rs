@@ -1,5 +1,5 @@
-//! The sessions that were found when the store was opened: all that is known of those nobody
-//! used since, in little memory. Nothing in it changes, but that sessions go out of it.
+//! The sessions that were found when the store was opened: all known facts about those not used
+//! since, in little memory. Nothing in it changes, except that sessions leave it.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -11,40 +11,40 @@ use crate::disk::session_file::NameRule;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::thread;
 
-/// Fewer sessions than this are sorted in on one thread.
+/// With fewer sessions than this, the table is made on one thread.
 const MANY: usize = 10_000;
 
 /// Sessions found at open, by key, file name and alias.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     rows: Rows,
-    /// Which names are one.
+    /// The rule that tells names apart.
     rule: NameRule,
     /// Rows by key.
     keys: HashTable<u32>,
-    /// Rows by what is left of their stems on file systems that fold names.
+    /// Rows by their stems in folded form.
     names: HashTable<u32>,
     aliases: Aliases,
-    /// The rows that went out: what is known of these stands elsewhere. Raised (release)
-    /// after it stands there, so that whoever finds it raised (acquire) finds it there.
+    /// True for the rows that left: their facts are held elsewhere. Raised (release) after they are
+    /// there, so that a reader that finds it raised (acquire) finds them there.
     out: Vec<AtomicBool>,
     hasher: RandomState,
 }
 
-/// Which rows have which alias.
+/// The rows of each alias.
 #[derive(Debug, Default)]
 struct Aliases {
     /// Groups by alias.
     by_text: HashTable<u32>,
     groups: Vec<Group>,
-    /// The rows of the first group, of the second, and so on, in order each.
+    /// The rows of the first group, of the second, and so on, each in order.
     rows: Vec<u32>,
 }
 
 /// The rows that have one alias.
 #[derive(Clone, Copy, Debug)]
 struct Group {
-    /// Where the alias stands, and how long it is.
+    /// Position of the alias in the text, and its length.
     text: u64,
     text_len: u32,
     start: u32,
@@ -52,7 +52,7 @@ struct Group {
 }
 
 impl Table {
-    /// `None` if two sessions have one key.
+    /// Makes the table; `None` if two sessions have one key.
     pub(super) fn of(rows: Rows, rule: NameRule) -> Option<Self> {
         let hasher = RandomState::default();
         let ((keys, names), aliases) = if rows.len() < MANY {
@@ -84,18 +84,18 @@ impl Table {
         self.rows.stem(row)
     }
 
-    /// The aliases that a session had when it was found.
+    /// Returns the aliases that a session had when it was found.
     pub(super) fn aliases(&self, row: usize) -> impl Iterator<Item = &str> {
         self.rows.aliases(row)
     }
 
-    /// When a session was updated, as its sidecar said when it was found, if that is known:
-    /// nanoseconds since 1970.
+    /// Returns the time of a session's update, from its sidecar when it was found, if that is
+    /// known: nanoseconds since 1970.
     pub(super) fn updated(&self, row: usize) -> Option<i64> {
         self.rows.updated(row)
     }
 
-    /// The session of `key`, whether it went out or not.
+    /// Returns the session of `key`, also if it left.
     pub(super) fn row_of(&self, key: &str) -> Option<usize> {
         if self.keys.is_empty() {
             return None;
@@ -105,12 +105,12 @@ impl Table {
         Some(*row as usize)
     }
 
-    /// Whether `key` has a session here that did not go out.
+    /// True if `key` has a session here that did not leave.
     pub(super) fn holds(&self, key: &str) -> bool {
         self.row_of(key).is_some_and(|row| !self.is_out(row))
     }
 
-    /// The sessions of a file name and its other spellings, whether they went out or not.
+    /// Returns the sessions of a file name and its other spellings, also those that left.
     pub(super) fn rows_named(&self, stem: &str) -> impl Iterator<Item = usize> {
         let found = (!self.names.is_empty()).then(|| {
             let folded = self.rule.fold(stem);
@@ -128,24 +128,24 @@ impl Table {
         self.out[row].store(true, Ordering::Release);
     }
 
-    /// The sessions that did not go out, in the order of their sidecars' names.
+    /// Returns the sessions that did not leave, in the order of their sidecars' names.
     pub(super) fn held(&self) -> impl Iterator<Item = usize> {
         (0..self.rows.len()).filter(|row| !self.is_out(*row))
     }
 
-    /// The sessions that had an alias when they were found, in that order.
+    /// Returns the sessions that had an alias when they were found, in that order.
     pub(super) fn claims(&self, alias: &str) -> &[u32] {
         let Self { rows, hasher, .. } = self;
         let group = self.aliases.find(rows, hasher, alias);
         group.map_or(&[], |group| self.aliases.rows_of(group))
     }
 
-    /// How many aliases there are.
+    /// Returns the number of aliases.
     pub(super) fn alias_count(&self) -> usize {
         self.aliases.groups.len()
     }
 
-    /// The aliases that several sessions had.
+    /// Returns the aliases that several sessions had.
     pub(super) fn contested(&self) -> impl Iterator<Item = &str> {
         let groups = self.aliases.groups.iter();
         let contested = groups.filter(|group| group.len > 1);
@@ -153,7 +153,7 @@ impl Table {
     }
 }
 
-/// `None` if two have one key.
+/// Maps keys to rows; `None` if two rows have one key.
 fn by_key(rows: &Rows, hasher: &RandomState) -> Option<HashTable<u32>> {
     let mut table = HashTable::with_capacity(rows.len());
     for row in 0..rows.len() {
@@ -179,7 +179,7 @@ fn by_name(rows: &Rows, rule: NameRule, hasher: &RandomState) -> HashTable<u32> 
 
 impl Aliases {
     fn of(rows: &Rows, hasher: &RandomState) -> Self {
-        // Each claim may be of an alias of its own: a table that grows hashes all anew.
+        // Each claim may be of an alias of its own, and a table that grows hashes all entries anew.
         let mut found = Self {
             by_text: HashTable::with_capacity(rows.claims()),
             groups: Vec::with_capacity(rows.claims()),
@@ -202,7 +202,7 @@ impl Aliases {
         found
     }
 
-    /// The number of an alias's group.
+    /// Returns the number of an alias's group.
     fn group(&mut self, rows: &Rows, hasher: &RandomState, at: u64, alias: &str) -> u32 {
         let groups = &self.groups;
         let text = |group: &u32| groups[*group as usize].text(rows);
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(table.contested().collect::<Vec<_>>(), ["a"]);
     }
 
-    /// With each looked for from its session's first, this would take minutes.
+    /// If each search began at its session's first alias, this would take minutes.
     #[test]
     fn a_session_may_have_very_many_aliases() {
         let aliases: Vec<_> = (0..200_000).map(|n| format!("alias:{n}")).collect();

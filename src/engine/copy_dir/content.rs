@@ -1,4 +1,4 @@
-//! What a file of a copy is to hold.
+//! The content of a file of a copy.
 
 use std::io;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::glance::Lines;
 use crate::ground::storage::StorageFile;
 
-/// How much is read at a time, bytes.
+/// The bytes that are read at a time.
 const PIECE: usize = 1 << 20;
 
 /// Bytes, wherever they are.
@@ -26,7 +26,7 @@ impl From<Vec<u8>> for Content {
 }
 
 impl Content {
-    /// What a file has now.
+    /// Takes the present content of a file.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -39,12 +39,12 @@ impl Content {
         self.0.len()
     }
 
-    /// Whether it cannot be read.
+    /// Returns true if it cannot be read.
     pub(crate) fn is_unreadable(&self) -> bool {
         self.checksum().is_err()
     }
 
-    /// Whether both have the same bytes.
+    /// Returns true if both have the same bytes.
     pub(super) fn is_same(&self, other: &Self) -> io::Result<bool> {
         let len = self.len();
         if len != other.len() {
@@ -64,7 +64,7 @@ impl Content {
         Ok(true)
     }
 
-    /// Writes it to an empty file, and gives its checksum.
+    /// Writes it to an empty file, and returns its checksum.
     pub(super) fn copy_to(&self, file: &dyn StorageFile) -> io::Result<u32> {
         self.each(|bytes, at| file.write_all_at(bytes, at))
     }

@@ -1,4 +1,4 @@
-//! What stands where in a copy.
+//! The layout of a copy.
 
 use std::io;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::engine::home::{self, Home};
 use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, OpenMode, Storage, StorageFile};
 
-/// The directories of a copy, each after the one that it is in.
+/// The directories of a copy, each after its parent.
 pub(super) const SITES: [&str; 5] = [
     "",
     home::NAME,
@@ -18,11 +18,11 @@ pub(super) const SITES: [&str; 5] = [
     ".sessionlog/archive",
 ];
 
-/// Who puts it together holds this lock.
+/// The lock of the process that puts the copy together.
 pub(super) const LOCK: &str = ".sessionlog/lock";
 
-/// What says of which store it is a copy. It is there for good before any other file, so
-/// that none is taken for somebody else's after a crash.
+/// The file that names the store of the copy. It is durable before any other file, so that none is
+/// taken for another program's after a crash.
 pub(super) const MARKER: &str = ".sessionlog/copy";
 
 pub(super) fn is_store(storage: &dyn Storage, dir: &Path) -> Result<bool> {
@@ -33,7 +33,7 @@ pub(super) fn is_store(storage: &dyn Storage, dir: &Path) -> Result<bool> {
     }
 }
 
-/// The names in a directory; none if it is not there.
+/// Returns the names in a directory; none if it does not exist.
 pub(super) fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
     match storage.read_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -41,17 +41,17 @@ pub(super) fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
     }
 }
 
-/// Whether a directory has what says whose copy it is.
+/// The kind of mark that a directory must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Marked {
-    /// If it has files.
+    /// It must have the marker if it has files.
     Always,
     /// It may be one of which a part was removed.
     Perhaps,
 }
 
-/// Whether nothing is at `dir`, or nothing but what a copy of one of those notes has: all of
-/// it will be removed.
+/// Checks that nothing is at `dir`, or only files of a copy with one of those notes: all of it will
+/// be removed.
 ///
 /// # Errors
 /// `Io` if it is not so.
@@ -106,7 +106,7 @@ fn refuse(dir: &Path, reason: &str) -> Result<()> {
     Err(Error::io("back up to", dir, reason))
 }
 
-/// Whether a copy may have a file of that name.
+/// Returns true if a copy may have a file of that name.
 fn is_copys(site: &str, name: &str) -> bool {
     match site {
         "" => name.ends_with(LOG) || name.ends_with(SIDECAR),
@@ -115,7 +115,7 @@ fn is_copys(site: &str, name: &str) -> bool {
     }
 }
 
-/// Says whose copy it is, for good.
+/// Writes the marker, durably.
 ///
 /// # Errors
 /// `Io` if it cannot be written.
@@ -129,7 +129,7 @@ pub(super) fn mark(storage: &dyn Storage, dir: &Path, note: &str) -> Result<()> 
         opened => opened,
     };
     let file = open().map_err(wrap)?;
-    // A crash may have left part of it, and nothing else then.
+    // A crash may have left part of it, and then nothing else.
     if file.info().map_err(wrap)?.len != note.len() as u64 || !reads(&*file, note) {
         file.set_len(0).map_err(wrap)?;
         file.write_all_at(note.as_bytes(), 0).map_err(wrap)?;
@@ -143,7 +143,7 @@ fn reads(file: &dyn StorageFile, note: &str) -> bool {
     file.read_exact_at(&mut found, 0).is_ok() && found == note.as_bytes()
 }
 
-/// Removes a copy, or what there is of one.
+/// Removes a copy, or the part of one that exists.
 ///
 /// # Errors
 /// `Io` if it cannot be removed.

@@ -7,8 +7,7 @@ use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 use crate::testing::disk_model::{Fault, Image, MemoryStorage, Repeat};
 
-/// The files of two states of a store, the second with one that changed, one that is gone and
-/// one that is new.
+/// The files of two states of a store; in the second, one has changed, one is gone and one is new.
 const STATES: [&[(&str, &str)]; 2] = [
     &[
         ("a.jsonl", "one"),
@@ -33,7 +32,7 @@ fn copy(disk: &MemoryStorage, state: usize) -> Result<u64> {
     copy.finish()
 }
 
-/// The files in a directory of copies, without what says whose they are.
+/// The files in a directory of copies, without marker and lock.
 fn found(disk: &MemoryStorage, name: &str) -> BTreeMap<String, String> {
     let prefix = format!("copies/{name}/");
     let files = disk.dump().into_iter().filter_map(|(path, bytes)| {

@@ -1,4 +1,4 @@
-//! Which sessions a directory has, and what lies about in it besides.
+//! The sessions of a directory, and the other files in it.
 
 use crate::disk::files::sidecar::read_bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ impl Census {
             .map_err(|e| Error::io("list", dir, e))?;
         for entry in entries {
             if entry.kind != FileKind::File {
-                // A session that cannot be read is told of.
+                // A session that cannot be read is reported.
                 census
                     .stems
                     .extend(entry.name.strip_suffix(LOG).map(str::to_owned));
@@ -62,7 +62,7 @@ impl Census {
     }
 }
 
-/// A session's sidecar as it lies on disk.
+/// Reads a session's sidecar as it lies on disk.
 ///
 /// # Errors
 /// If the operating system refuses to read it.
@@ -87,7 +87,8 @@ pub(super) fn sidecar(
     })
 }
 
-/// Names that more than one session claims, in the order in which they get them.
+/// Returns the names that more than one session claims; the sessions stand in the order in which
+/// they get the name.
 pub(super) fn contested(claims: impl Iterator<Item = (String, String)>) -> Vec<Claim> {
     let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, stem) in claims.filter(|(name, _)| !name.is_empty()) {

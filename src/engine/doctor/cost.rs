@@ -1,4 +1,4 @@
-//! Computes what a damaged journal costs, for `verify` and `repair`.
+//! Computes the cost of a damaged journal, for `verify` and `repair`.
 
 use std::path::Path;
 
@@ -9,19 +9,19 @@ use crate::engine::home::Home;
 use crate::error::Result;
 use crate::ground::storage::Storage;
 
-/// What it costs to go on with what reads of a journal.
+/// The cost of continuing with the readable part of a journal.
 #[derive(Debug, Default)]
 pub(super) struct Cost {
-    /// What is gone, one line each.
+    /// The losses, one line each.
     pub(super) losses: Vec<String>,
-    /// Segments that read, though their headers do not, one line each.
+    /// Segments that read although their headers do not, one line each.
     pub(super) spared: Vec<String>,
 }
 
-/// What a repair would give up of the journal of `dir`, one line each.
+/// Returns the parts of `dir`'s journal that a repair would give up, one line each.
 ///
 /// # Errors
-/// If files cannot be read: what they hold is not to be given up.
+/// If files cannot be read: their content is not to be given up.
 pub(super) fn of_journal(storage: &dyn Storage, dir: &Path, home: &Home) -> Result<Vec<String>> {
     let read = home.read_identity(storage);
     let whole = Inspection::read(storage, &home.journal, None)?.refuse_unread()?;
@@ -49,8 +49,8 @@ pub(super) fn of_journal(storage: &dyn Storage, dir: &Path, home: &Home) -> Resu
     Ok(of_parts(&inspection, &salvage, sources)?.losses)
 }
 
-/// What going on without an identity costs, or with one that is not the journal's. `whole` is
-/// the journal, whosever it is.
+/// Returns the cost of continuing without an identity, or with one that is not the journal's.
+/// `whole` is the journal, whichever store it belongs to.
 pub(super) fn of_identity(read: &Result<Option<StoreId>>, whole: &Inspection) -> Option<String> {
     let journals = whole.store();
     let fault = match read {
@@ -67,12 +67,12 @@ pub(super) fn of_identity(read: &Result<Option<StoreId>>, whole: &Inspection) ->
     is_nobodys.then(|| format!("the store's identity is {fault}, and no segment tells it"))
 }
 
-/// Whether all records of a damaged segment are in the session files.
+/// True if all records of a damaged segment are in the session files.
 pub(super) fn is_needless(inspection: &Inspection, segment: &Inspected) -> bool {
     segment.fault.is_some() && inspection.is_covered(segment)
 }
 
-/// What going on with what reads of a journal costs.
+/// Returns the cost of continuing with the readable part of a journal.
 ///
 /// # Errors
 /// If files cannot be read.

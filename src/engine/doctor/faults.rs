@@ -1,4 +1,4 @@
-//! What is wrong, by cause: what each costs, and what to do about it.
+//! Faults by cause: the cost of each, and its remedy.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,31 +8,31 @@ use super::report::{
     VerifyReport,
 };
 
-/// Something that is wrong, everywhere it is.
+/// A fault, in all the places where it occurs.
 ///
-/// What one cause explains is one fault: of a damaged journal it is one, however many
+/// Everything that one cause explains is one fault: a damaged journal is one fault, however many
 /// sessions have lines in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// What is wrong, in a few words.
+    /// The fault, in a few words.
     pub cause: &'static str,
-    /// Where, and how exactly, one line each.
+    /// The places and details, one line each.
     pub places: Vec<String>,
-    /// The sessions concerned: their keys, or the names of their files without extension
-    /// where no key is known.
+    /// The sessions concerned: their keys, or the names of their files without extension where no
+    /// key is known.
     pub sessions: Vec<String>,
-    /// What it costs, one line each. Empty if nothing is lost.
+    /// The losses, one line each. Empty if nothing is lost.
     pub losses: Vec<String>,
-    /// What to do next.
+    /// The next step.
     pub remedy: Remedy,
 }
 
-/// What to do about a [`Fault`].
+/// The remedy for a [`Fault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// Open the store: that settles it.
+    /// Open the store: that removes the fault.
     Open,
     /// [`Store::repair`](crate::Store::repair): it loses nothing that is not lost already.
     Repair,
@@ -44,7 +44,7 @@ pub enum Remedy {
     Look,
 }
 
-/// Why something is wrong with sessions.
+/// The cause of a fault of sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cause {
     Unreadable,
@@ -88,8 +88,8 @@ impl Cause {
         }
     }
 
-    /// Whether a journal that cannot be carried out explains it: the newest lines and
-    /// sidecars are only there.
+    /// True if a journal that cannot be carried out explains the fault: the newest lines and
+    /// sidecars are only in the journal.
     fn follows_from_the_journal(self) -> bool {
         matches!(self, Self::Missing | Self::Skip | Self::Count)
     }
@@ -125,8 +125,8 @@ impl fmt::Display for Fault {
 }
 
 impl VerifyReport {
-    /// Everything that is wrong, by cause. What an unclean end leaves, and the next open
-    /// clears away, is not wrong.
+    /// Returns all faults, by cause. The traces of an unclean end, which the next open removes, are
+    /// no faults.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
         let mut journal = self.journal.fault();
@@ -152,7 +152,7 @@ impl VerifyReport {
         all
     }
 
-    /// The places of all [`faults`](Self::faults), one line each.
+    /// Returns the places of all [`faults`](Self::faults), one line each.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let faults = self.faults().into_iter();
@@ -195,7 +195,7 @@ impl Fault {
 }
 
 impl JournalCheck {
-    /// What is wrong with the journal, if anything is.
+    /// Returns the journal's fault, if it has one.
     pub(super) fn fault(&self) -> Option<Fault> {
         let mut places = Vec::new();
         for segment in &self.segments {
@@ -209,7 +209,7 @@ impl JournalCheck {
                 ));
             }
         }
-        // What opening says counts batches as far as it came; a repair reads on behind damage.
+        // Opening reports batches only as far as it came; a repair reads on behind damage.
         if places.is_empty() || self.identity_fault.is_some() {
             places.extend(self.damage.iter().map(|why| format!("journal: {why}")));
         }
@@ -227,7 +227,7 @@ impl JournalCheck {
 }
 
 impl SessionCheck {
-    /// The session's key, or its file's name if no key is known.
+    /// Returns the session's key, or its file's name if no key is known.
     pub(super) fn name(&self) -> &str {
         if self.key.is_empty() {
             &self.stem

@@ -1,4 +1,4 @@
-//! One look at a journal that somebody may be writing to.
+//! A look at a journal that another process may be writing to.
 
 use super::report::JournalCheck;
 use super::verify::segment;
@@ -9,7 +9,7 @@ use crate::engine::recovery::plan::Plans;
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
-/// How often a journal is read again that looks damaged and is written to.
+/// Number of times that a journal is read again if it looks damaged and is written to.
 const TRIES: usize = 20;
 
 /// One look at the journal.
@@ -18,13 +18,13 @@ pub(super) struct Look {
     pub(super) report: JournalCheck,
     pub(super) plans: Plans,
     pub(super) strays: Vec<String>,
-    /// Whether it looked damaged, and different each time.
+    /// True if it looked damaged, and different each time.
     pub(super) is_unsettled: bool,
     end: Option<End>,
     tips: Vec<Tip>,
 }
 
-/// What became of a session between two looks.
+/// The change of a session between two looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stood {
     /// The journal says the same of it.
@@ -35,9 +35,8 @@ pub(super) enum Stood {
 }
 
 impl Look {
-    /// Looks until nothing is wrong, or the same twice. A writer beside us takes
-    /// segments away and writes on between two reads; that looks like damage, and
-    /// is none if it goes away.
+    /// Looks until nothing is wrong, or the same is wrong twice. A writer beside us takes segments
+    /// away and writes on between two reads. That looks like damage, and is none if it goes away.
     pub(super) fn settled(storage: &dyn Storage, home: &Home) -> Result<Self> {
         let mut look = Self::at(storage, home)?;
         for _ in 1..TRIES {
@@ -96,19 +95,19 @@ impl Look {
             .map_or_else(Vec::new, |fault| fault.places)
     }
 
-    /// Whether the journal is another by now.
+    /// Returns true if the journal has changed since.
     pub(super) fn moved(&self, storage: &dyn Storage, home: &Home) -> bool {
         let end = Scan::end(storage, &home.journal).unwrap_or_default();
         let is_free = |tip: &Tip| tip.is_taken(storage).is_ok_and(|taken| !taken);
         end != self.end || !self.tips.iter().all(is_free)
     }
 
-    /// What became of a session since.
+    /// Returns the change of a session since.
     pub(super) fn stood(&self, now: &Self, stem: &str) -> Stood {
         if self.is_unsettled || now.is_unsettled {
             return Stood::Moved;
         }
-        // What a checkpoint covers is in files that were written since.
+        // The records that a checkpoint covers are in files that were written since.
         let covered = self.report.checkpoint != now.report.checkpoint;
         match [self, now].map(|look| look.plans.sessions.get(stem)) {
             _ if covered => Stood::Moved,

@@ -1,5 +1,4 @@
-//! What is to be changed of one session's two files, when the journal asks for
-//! nothing any more.
+//! Finds the changes that one session's two files need, once the journal needs none any more.
 
 use crate::disk::files;
 use crate::disk::files::sidecar::read_bytes;
@@ -17,29 +16,28 @@ use crate::disk::session_file::{self, Kind, SessionMeta};
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
-/// How a record begins, in the order in which every writer of these files has
-/// put its fields.
+/// The beginning of a record, in the order in which every writer of these files has put its fields.
 const RECORD_START: &[u8] = b"{\"role\"";
 
-/// What is to be done about a session.
+/// The changes that a session needs.
 #[derive(Debug, Default)]
 pub(super) struct Mending {
-    /// The session's key, or its file's name if no key is known. Every line of `done` and
-    /// `losses` is about it.
+    /// The session's key, or its file's name if no key is known. Every line of `done` and `losses`
+    /// is about it.
     pub(super) name: String,
     /// The new bytes of the session file.
     pub(super) content: Option<Vec<u8>>,
     /// The new sidecar.
     pub(super) meta: Option<SessionMeta>,
-    /// Bytes that are no records, and leave the session file.
+    /// Bytes that are no records; they are removed from the session file.
     pub(super) garbage: Vec<u8>,
-    /// A sidecar that nothing can be made of, set aside as it is.
+    /// True for a sidecar that nothing can be restored from: it is set aside unchanged.
     pub(super) drop_sidecar: bool,
     pub(super) done: Vec<String>,
     pub(super) losses: Vec<String>,
 }
 
-/// Finds out what a session needs; `None` if nothing.
+/// Finds the changes that a session needs; `None` if it needs none.
 ///
 /// # Errors
 /// If its files cannot be read.
@@ -168,7 +166,7 @@ impl Mending {
     }
 }
 
-/// A session file without what is no record.
+/// A session file without the bytes that are no records.
 struct Cleaned {
     content: Vec<u8>,
     garbage: Vec<u8>,
@@ -220,8 +218,7 @@ impl Cleaned {
         self.content.push(b'\n');
     }
 
-    /// Records that were glued together, or to a torn one, are put back in
-    /// lines of their own.
+    /// Puts records that were glued together, or to a torn one, back in lines of their own.
     fn take_apart(&mut self, line: &[u8]) {
         self.damaged += 1;
         let mut cuts: Vec<_> = memmem::find_iter(line, RECORD_START).collect();
@@ -249,7 +246,7 @@ impl Cleaned {
     }
 }
 
-/// What can still be read of a damaged sidecar, and the names of what cannot.
+/// Returns the readable part of a damaged sidecar, and the names of the unreadable fields.
 fn fields(bytes: &[u8], stem: &str) -> (Option<SessionMeta>, Vec<&'static str>) {
     let text = String::from_utf8_lossy(bytes);
     let mut missing = Vec::new();
@@ -278,7 +275,7 @@ fn fields(bytes: &[u8], stem: &str) -> (Option<SessionMeta>, Vec<&'static str>) 
     meta.tags.title = field(&text, "title").unwrap_or_default();
     meta.tags.labels = field(&text, "labels").unwrap_or_default();
     meta.tags.pinned = field(&text, "pinned").unwrap_or_default();
-    // Nothing says whether there were any.
+    // Nothing shows if there were any.
     note("other fields, if there were any", false);
     let bare = meta.clone();
     for (name, into) in [
@@ -295,7 +292,7 @@ fn fields(bytes: &[u8], stem: &str) -> (Option<SessionMeta>, Vec<&'static str>) 
     (Some(if reads { meta } else { bare }), missing)
 }
 
-/// The value after `"name":`.
+/// Returns the value after `"name":`.
 fn field<T: DeserializeOwned>(text: &str, name: &str) -> Option<T> {
     let quoted = format!("\"{name}\"");
     let at = text.find(&quoted)? + quoted.len();
@@ -310,14 +307,14 @@ fn leads_to(key: &str, stem: &str) -> bool {
             || stem.trim_end_matches('~') == session_file::hashed_stem(key))
 }
 
-/// The sidecar of a session file that has none, if its name tells its key.
+/// Returns the sidecar of a session file that has none, if its name tells its key.
 fn derived(stem: &str, has_log: bool) -> Option<SessionMeta> {
     let key = key_of(stem).filter(|_| has_log)?;
     Some(SessionMeta::empty(key))
 }
 
-/// The one key that has this file name; `None` if several may: `_` stands
-/// for three other characters, and a hash for anything.
+/// Returns the one key that has this file name; `None` if several may: `_` stands for three other
+/// characters, and a hash for any key.
 fn key_of(stem: &str) -> Option<String> {
     let hash = stem
         .trim_end_matches('~')

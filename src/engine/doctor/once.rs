@@ -1,4 +1,4 @@
-//! What a damaged journal says of messages that sessions took once.
+//! The ids of messages taken once, from a damaged journal.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::engine::home;
 use crate::error::{Error, Result};
 
 impl Repair<'_> {
-    /// Adds it to the files that say so. Done again it does the same again.
+    /// Adds the journal's ids to their files. Doing it again changes nothing.
     pub(super) fn salvage_once(&mut self, salvage: &Salvage) -> Result<()> {
         let dir = &self.home.once;
         for (stem, plan) in &salvage.plans.once {

@@ -1,4 +1,4 @@
-//! Copies of what a repair is about to change.
+//! Copies of the files that a repair is about to change.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use crate::engine::home::create_all;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
-/// How much is copied at a time, bytes.
+/// The bytes that are copied at a time.
 const CHUNK: usize = 1 << 20;
 
 /// A new directory for the copies of one repair.
@@ -17,7 +17,7 @@ pub(super) struct Originals {
 }
 
 impl Originals {
-    /// Makes the first `repair-N` in `backups` that there is not.
+    /// Makes the first `repair-N` in `backups` that does not exist.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -35,8 +35,7 @@ impl Originals {
         Ok(Self { path })
     }
 
-    /// Copies a file under its own name; nothing if there is none, or it was
-    /// copied before.
+    /// Copies a file under its own name. Does nothing if there is none, or it was copied before.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -54,8 +53,7 @@ impl Originals {
         }
     }
 
-    /// Makes the copies' names survive power loss. Only then may what they are
-    /// copies of be changed.
+    /// Makes the copies' names survive power loss. Only then may the originals be changed.
     ///
     /// # Errors
     /// As the operating system reports them.

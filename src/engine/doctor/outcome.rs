@@ -1,10 +1,10 @@
-//! How to repair, and what a repair did.
+//! The options and the result of a repair.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-/// How [`Store::repair`](crate::Store::repair) may go about it.
+/// Options for [`Store::repair`](crate::Store::repair).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RepairOptions {
     pub(super) allow_data_loss: bool,
@@ -13,22 +13,22 @@ pub struct RepairOptions {
 }
 
 impl RepairOptions {
-    /// Nothing may be lost.
+    /// Returns options that allow no loss.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether to go on without what cannot be saved. `false` by default: what
-    /// is lossless is done, and [`RepairReport::needs_data_loss`] says what this
-    /// would be needed for.
+    /// Sets whether the repair goes on without the data that cannot be saved. `false` by default:
+    /// then only lossless steps are done, and [`RepairReport::needs_data_loss`] lists what this
+    /// option would be needed for.
     #[must_use]
     pub fn allow_data_loss(mut self, allow: bool) -> Self {
         self.allow_data_loss = allow;
         self
     }
 
-    /// Whether the directory may be another user's; see
+    /// Sets whether the directory may be another user's; see
     /// [`StoreOptions::allow_other_owner`](crate::StoreOptions::allow_other_owner).
     #[must_use]
     pub fn allow_other_owner(mut self, allow: bool) -> Self {
@@ -45,28 +45,26 @@ impl RepairOptions {
     }
 }
 
-/// What a repair did. Its `Display` is a report for a person.
+/// The result of a repair. Its `Display` is a report for a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// Where copies of everything are that was changed; `None` if nothing
-    /// needed to be.
+    /// The directory with copies of everything that was changed; `None` if nothing had to be
+    /// changed.
     pub backup: Option<PathBuf>,
-    /// What was mended, one line each.
+    /// The mended faults, one line each.
     pub done: Vec<String>,
-    /// What is gone, one line each. Whatever of it could be read is in the
-    /// backup.
+    /// The losses, one line each. All readable parts of them are in the backup.
     pub losses: Vec<String>,
     /// Files in which bytes that are no records were set aside.
     pub quarantined: Vec<PathBuf>,
-    /// What was left as it is, because mending it gives something up: repeat
-    /// with [`allow_data_loss`](RepairOptions::allow_data_loss). The store does
-    /// not open until then.
+    /// The faults that were left, because mending them gives data up: repeat with
+    /// [`allow_data_loss`](RepairOptions::allow_data_loss). The store does not open until then.
     pub needs_data_loss: Vec<String>,
     /// Sessions that were left as they are, because their files cannot be read
     /// (a directory or link in a file's place, a failing disk), one line each.
     pub unreadable: Vec<String>,
-    /// The sessions whose files were written anew: their keys, or the names of their files
+    /// The sessions with files that were written anew: their keys, or the names of their files
     /// without extension where no key is known.
     pub sessions: BTreeSet<String>,
 }

@@ -1,4 +1,4 @@
-//! Making a damaged directory sound again.
+//! Makes a damaged directory sound again.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The store's identity; `None` if there is none to be had without loss.
+    /// Returns the store's identity; `None` if it cannot be had without loss.
     fn identity(&mut self) -> Result<Option<StoreId>> {
         let read = self.home.read_identity(&**self.storage);
         let fault = match &read {
@@ -126,7 +126,7 @@ impl Repair<'_> {
         self.home.write_identity(&**self.storage, id)
     }
 
-    /// Makes the journal readable; `false` if that would lose something.
+    /// Makes the journal readable; returns `false` if that would lose something.
     fn journal(&mut self, id: &StoreId) -> Result<bool> {
         if self.journal_holds(id)? {
             return Ok(true);
@@ -160,7 +160,7 @@ impl Repair<'_> {
         Inspection::read(&**self.storage, &self.home.journal, id)?.refuse_unread()
     }
 
-    /// Whether opening would carry the journal out.
+    /// Returns true if opening would carry the journal out.
     fn journal_holds(&self, id: &StoreId) -> Result<bool> {
         let scan = match Scan::read(&**self.storage, &self.home.journal, id) {
             Ok(scan) => scan,
@@ -172,7 +172,7 @@ impl Repair<'_> {
         Ok(plans.require_sound(&self.home.journal).is_ok())
     }
 
-    /// Says what a damaged journal has lost, and whether to go on without it.
+    /// Reports the losses of a damaged journal; returns true if the repair may go on without them.
     fn may_lose_records(&mut self, inspection: &Inspection) -> Result<bool> {
         let salvage = self.salvaged(inspection)?;
         let Cost { losses, mut spared } = cost::of_parts(inspection, &salvage, self.sources())?;
@@ -198,8 +198,8 @@ impl Repair<'_> {
         Salvage::of(inspection, &**self.storage)
     }
 
-    /// Puts every session that the journal speaks of together anew, commits all
-    /// of them at once, and gives the damaged segments up.
+    /// Puts every session that the journal names together anew, commits all of them at once, and
+    /// gives the damaged segments up.
     fn salvage(&mut self, id: &StoreId, inspection: &Inspection) -> Result<()> {
         self.back_up(inspection.segments.iter().map(|segment| &segment.path))?;
         let salvage = self.salvaged(inspection)?;
@@ -207,7 +207,7 @@ impl Repair<'_> {
             self.back_up(files(self.dir, stem))?;
             self.back_up(plan.temp().map(|temp| self.dir.join(temp)))?;
         }
-        // Of a rewrite whose record is gone, this is all that is left.
+        // These files are all that is left of a rewrite that lost its record.
         let census = Census::take(&**self.storage, self.dir, &Plans::default())?;
         self.back_up(census.strays.iter().map(|name| self.dir.join(name)))?;
         let mut records = Vec::new();
@@ -239,8 +239,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Backups of sessions that the journal made or unmade. Done again it does
-    /// the same again; the session files are as they were until the commit.
+    /// Writes the backups that the journal made and removes those it deleted. Doing it again
+    /// changes nothing; the session files are unchanged until the commit.
     fn salvage_backups(&mut self, salvage: &Salvage) -> Result<()> {
         let dir = &self.home.backups;
         for kept in &salvage.plans.backups {
@@ -285,7 +285,7 @@ impl Repair<'_> {
         let upto = remains.supersede(&mut committer, &mut recovered, &mut copies)?;
         self.tell(recovered.report);
         run::commit_checkpoint(&mut committer, upto, true, b"")?;
-        // The clean checkpoint stood beside the last of the others.
+        // The clean checkpoint stands beside the last of the others.
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
         self.remove(scan.paths())
     }
@@ -364,7 +364,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Whether something may go; noted as a loss, or as what it would take.
+    /// Notes `what` as a loss, or as needing data loss; returns true if it may go.
     fn may_lose(&mut self, what: String) -> bool {
         if self.options.allow_data_loss {
             self.report.losses.push(what);

@@ -1,58 +1,57 @@
-//! What a look at a directory found.
+//! The report of examining a directory.
 
-/// Everything [`Store::verify`](crate::Store::verify) found in a directory.
+/// The result of [`Store::verify`](crate::Store::verify) for a directory.
 ///
 /// Its `Display` is a report for a person: every fault, then every journal
 /// segment, then every session.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyReport {
-    /// The journal, and what opening would make of it.
+    /// The journal, and the result that opening would have.
     pub journal: JournalCheck,
     /// Every session, by file name.
     pub sessions: Vec<SessionCheck>,
-    /// Keys that several sidecars claim. The first named file has the key, the
-    /// others are left alone.
+    /// Keys that several sidecars claim. The first file listed has the key, the others are left
+    /// alone.
     pub duplicate_keys: Vec<Claim>,
     /// Aliases that several sessions claim. The first by file name gets it.
     pub duplicate_aliases: Vec<Claim>,
     /// Names in the store's directory and in its journal that an unfinished
     /// rewrite or recovery left; the next open removes them.
     pub strays: Vec<String>,
-    /// Whether the journal changed while this was read: a writer is at work,
-    /// and what stands between two of its writes may look unfinished.
+    /// True if the journal changed while this was read: a writer is at work, and the state between
+    /// two of its writes may look unfinished.
     pub busy: bool,
-    /// What changed each time it was looked at, and did not look sound: sessions by
-    /// their file name without extension, or `the journal`. Nothing is known to be
-    /// wrong with them; look again.
+    /// Things that changed each time they were looked at and did not look sound: sessions by their
+    /// file name without extension, or `the journal`. Nothing is known to be wrong with them;
+    /// verify again.
     pub unsettled: Vec<String>,
 }
 
-/// What the journal holds.
+/// The content of the journal.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct JournalCheck {
-    /// What is wrong with the store's identity, if anything is. A directory
-    /// nobody opened has neither journal nor identity.
+    /// The fault of the store's identity, if it has one. A directory that was never opened has
+    /// neither journal nor identity.
     pub identity_fault: Option<String>,
     /// Every segment, by number.
     pub segments: Vec<SegmentCheck>,
     /// Everything up to this batch is in the session files.
     pub checkpoint: u64,
-    /// The newest batch known to have been synced. What does not read at or
-    /// below it is damage.
+    /// The newest batch known to have been synced. Unreadable bytes at or below it are damage.
     pub watermark: u64,
-    /// Whether the last writer closed the store in order.
+    /// True if the last writer closed the store in order.
     pub clean: bool,
-    /// Records that opening would carry out once more.
+    /// Number of records that opening would carry out once more.
     pub replayed_records: u64,
     /// Bytes of an unfinished last commit that opening would discard.
     pub torn_bytes: u64,
-    /// Why opening fails with [`Error::Corrupt`](crate::Error::Corrupt), if it
-    /// does; [`Store::repair`](crate::Store::repair) can mend it.
+    /// The reason that opening fails with [`Error::Corrupt`](crate::Error::Corrupt), if it does;
+    /// [`Store::repair`](crate::Store::repair) can mend it.
     pub damage: Option<String>,
-    /// What [`Store::repair`](crate::Store::repair) would give up of a damaged journal, one line
-    /// each, in its words. Empty if that loses nothing.
+    /// The parts of a damaged journal that [`Store::repair`](crate::Store::repair) would give up,
+    /// one line each, in its words. Empty if it loses nothing.
     pub losses: Vec<String>,
 }
 
@@ -64,37 +63,37 @@ pub struct SegmentCheck {
     pub name: String,
     /// Its size, bytes.
     pub bytes: u64,
-    /// What is wrong with its header, if anything is.
+    /// The fault of its header, if it has one.
     pub fault: Option<String>,
-    /// Records in batches that read.
+    /// Number of records in batches that read.
     pub records: u64,
-    /// Batches that read.
+    /// Number of batches that read.
     pub batches: usize,
     /// Number of the first and of the last batch that reads.
     pub range: Option<(u64, u64)>,
     /// The newest batch that a commit record in it calls synced.
     pub watermark: u64,
-    /// How it ends.
+    /// Its end.
     pub end: SegmentEnd,
 }
 
-/// How a segment ends.
+/// The end of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentEnd {
-    /// Behind its last whole batch there is nothing.
+    /// Nothing follows its last whole batch.
     Whole,
-    /// Behind its last whole batch stands a commit that never finished, which
-    /// nobody was told would survive.
+    /// After its last whole batch stands a commit that never finished; no caller was told that it
+    /// would survive.
     Torn {
-        /// Where it begins, bytes from the start of the segment.
+        /// Its offset, bytes from the start of the segment.
         offset: u64,
     },
     /// Committed bytes do not read.
     Damaged {
-        /// Where they begin, bytes from the start of the segment.
+        /// Their offset, bytes from the start of the segment.
         offset: u64,
-        /// Whole batches found after them.
+        /// Number of whole batches found after them.
         behind: usize,
     },
 }
@@ -105,40 +104,40 @@ pub enum SegmentEnd {
 pub struct SessionCheck {
     /// Its file name without extension.
     pub stem: String,
-    /// Whose it is; empty if no sidecar says.
+    /// Its key; empty if no sidecar names it.
     pub key: String,
     /// Its other keys.
     pub aliases: Vec<String>,
-    /// Lines, with those that the journal holds and the file does not yet.
+    /// Number of lines, with those that the journal holds and the file does not yet.
     pub lines: u64,
-    /// Messages among them, truncated ones included.
+    /// Number of messages among them, truncated ones included.
     pub messages: u64,
-    /// Control records among them.
+    /// Number of control records among them.
     pub controls: u64,
     /// Lines that are no record; they are kept, and never shown.
     pub damaged: Vec<DamagedLine>,
-    /// How many there are; only the first 1,000 are listed.
+    /// Number of damaged lines; only the first 1,000 are listed.
     pub damaged_lines: u64,
-    /// Whether the last line lacks its line feed. The next append supplies it.
+    /// True if the last line lacks its line feed. The next append supplies it.
     pub torn_end: bool,
-    /// What the sidecar is like.
+    /// The state of the sidecar.
     pub sidecar: SidecarCheck,
-    /// Lines at the start of the file that the sidecar hides.
+    /// Number of lines at the start of the file that the sidecar hides.
     pub skip: i64,
-    /// Lines that the sidecar counts.
+    /// Number of lines that the sidecar counts.
     pub count: i64,
-    /// How what the sidecar says differs from what there is, if it does.
+    /// The difference between the sidecar and the lines, if there is one.
     pub mismatch: Option<Mismatch>,
-    /// Why a rewrite that the journal holds cannot be carried out as it was meant,
-    /// if it cannot. Opening goes on with what is left of the session.
+    /// The reason that a journalled rewrite cannot be carried out as it was meant, if there is one.
+    /// Opening continues with the remaining part of the session.
     pub rewrite_fault: Option<String>,
-    /// What another program did to its files after a crash, if it did, and what the
-    /// session is with the next open. What the journal holds and is not in it will be a
+    /// The change that another program made to its files after a crash, if it did, and the session
+    /// after the next open. Lines that the journal holds and the session then lacks will be a
     /// backup.
     pub changed: Option<String>,
-    /// What is wrong with backups that the journal made, one line each.
+    /// The faults of backups that the journal made, one line each.
     pub backup_faults: Vec<String>,
-    /// Why its files could not be read, if they could not.
+    /// The reason that its files could not be read, if they could not.
     pub unreadable: Option<String>,
 }
 
@@ -146,15 +145,15 @@ pub struct SessionCheck {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DamagedLine {
-    /// Where it begins, bytes from the start of the file.
+    /// Its offset, bytes from the start of the file.
     pub offset: u64,
     /// Its length without the line feed, bytes.
     pub len: u64,
-    /// What is wrong with it.
+    /// The reason that it is no record.
     pub reason: &'static str,
 }
 
-/// What a sidecar is like.
+/// The state of a sidecar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SidecarCheck {
@@ -165,14 +164,14 @@ pub enum SidecarCheck {
     Missing,
     /// It does not decode.
     Corrupt {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// It is none, but a session of PicoClaw's older manager to be imported.
+    /// It is no sidecar, but a session of PicoClaw's older manager to be imported.
     Unimported,
 }
 
-/// How a sidecar differs from the lines there are.
+/// The difference between a sidecar and the lines of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mismatch {
@@ -180,7 +179,7 @@ pub enum Mismatch {
     LinesMissing,
     /// It hides more lines than there are.
     SkipBeyond,
-    /// It counts other lines than there are.
+    /// Its count differs from the number of lines.
     Stale,
 }
 
@@ -190,14 +189,14 @@ pub enum Mismatch {
 pub struct Claim {
     /// The key or alias.
     pub name: String,
-    /// The file names without extension of those that claim it; the first has it.
+    /// The file names, without extension, of the sessions that claim it; the first has it.
     pub stems: Vec<String>,
 }
 
 impl VerifyReport {
-    /// Whether nothing was found that is wrong: what
-    /// [`Store::repair`](crate::Store::repair) would mend (but for a sidecar that was
-    /// never made), or a person should look at, aliases of several sessions among them.
+    /// True if no fault was found: nothing that [`Store::repair`](crate::Store::repair) would mend
+    /// (except a sidecar that was never made), and nothing that a person should look at, such as
+    /// aliases of several sessions.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.faults().is_empty()
@@ -205,7 +204,7 @@ impl VerifyReport {
 }
 
 impl SessionCheck {
-    /// Takes back whatever is wrong: it was of no one moment.
+    /// Drops all faults found: they were not of one moment.
     pub(super) fn forget(&mut self) {
         *self = Self {
             stem: std::mem::take(&mut self.stem),

@@ -1,4 +1,4 @@
-//! Judging sessions beside a writer: each by one moment, however often that takes.
+//! Judges sessions beside a writer: each at one moment, however many looks that takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,19 +14,19 @@ use crate::engine::recovery::planned::Planned;
 use crate::error::Result;
 use crate::ground::storage::Storage;
 
-/// How often something is looked at again that changes while it is looked at.
+/// Number of times that something is looked at again because it changes meanwhile.
 const ROUNDS: usize = 20;
 
-/// Sessions as they were judged, and the journal they were judged by.
+/// The judged sessions, and the journal they were judged by.
 pub(super) struct Rounds<'a> {
     storage: &'a dyn Storage,
     dir: &'a Path,
     home: &'a Home,
     look: Look,
     judged: BTreeMap<String, (SessionCheck, Option<SessionMeta>)>,
-    /// Whether the journal moved meanwhile.
+    /// True if the journal moved meanwhile.
     busy: bool,
-    /// What never stood still, and did not look sound.
+    /// Things that never stood still, and did not look sound.
     unsettled: BTreeSet<String>,
 }
 
@@ -43,9 +43,9 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Judges sessions. What is wrong with one counts only if it stood still
-    /// meanwhile: its files are read after the journal, and a writer deletes it,
-    /// makes it again and writes over its sidecar in between.
+    /// Judges sessions. A fault of a session counts only if the session stood still meanwhile: its
+    /// files are read after the journal, and in between a writer may delete it, make it again or
+    /// overwrite its sidecar.
     ///
     /// # Errors
     /// If the directory cannot be listed.
@@ -70,9 +70,9 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Judges sessions by the present look, and returns those that did not stand
-    /// still. Those that are gone by then are no sessions: their writer may be about to
-    /// remove what is left of their files.
+    /// Judges sessions by the present look, and returns those that did not stand still. Those that
+    /// are gone by then are no sessions: their writer may be about to remove the rest of their
+    /// files.
     fn round(&mut self, mut stems: BTreeSet<String>) -> Result<BTreeSet<String>> {
         stems.retain(|stem| {
             let plan = self.look.plans.sessions.get(stem);
@@ -122,7 +122,7 @@ impl<'a> Rounds<'a> {
         Ok(restless)
     }
 
-    /// Says what came of it.
+    /// Reports the results.
     ///
     /// # Errors
     /// If the directory cannot be listed.
@@ -148,8 +148,8 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Names that several sessions claim at one moment: a name given up by one and
-    /// taken by another is read twice in between.
+    /// Returns the names that several sessions claim at one moment: a name given up by one and
+    /// taken by another would be read twice in between.
     fn settle_claims(&mut self) -> Result<[Vec<Claim>; 2]> {
         let mut restless = BTreeSet::new();
         for _ in 0..ROUNDS {
@@ -175,7 +175,7 @@ impl<'a> Rounds<'a> {
         Ok(claims)
     }
 
-    /// Keys, and aliases.
+    /// Returns the contested keys, and the contested aliases.
     fn claims(&self) -> [Vec<Claim>; 2] {
         let keys = self.judged.iter();
         let keys = keys.map(|(stem, (check, _))| (check.key.clone(), stem.clone()));

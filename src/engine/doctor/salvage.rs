@@ -1,5 +1,5 @@
-//! Sessions from a journal with holes: whatever reads is carried out, and what
-//! is missing in between is said.
+//! Restores sessions from a journal with holes: all readable records are carried out, and the
+//! missing parts are reported.
 
 use crate::disk::files;
 use std::io;
@@ -16,19 +16,19 @@ use crate::engine::recovery::redo::rewrite_fault;
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
-/// What the records that read say of each session, by file name.
+/// The plan of each session from the readable records, by file name.
 #[derive(Debug, Default)]
 pub(super) struct Salvage {
     pub(super) plans: Plans<Pieces>,
-    /// What is wrong with each record that no engine wrote. None is carried out.
+    /// The flaw of each record that no engine wrote. None of them is carried out.
     flaws: Vec<&'static str>,
 }
 
-/// Appended bytes and where they belong, in order; there may be gaps.
+/// Appended bytes and their offsets, in order; there may be gaps.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Pieces(Vec<(u64, Vec<u8>)>);
 
-/// Where files are.
+/// The places of files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sources<'a> {
     pub(super) storage: &'a dyn Storage,
@@ -36,20 +36,20 @@ pub(super) struct Sources<'a> {
     pub(super) backups: &'a Path,
 }
 
-/// A session as it comes out of a damaged journal.
+/// A session restored from a damaged journal.
 #[derive(Debug)]
 pub(super) struct Rescued {
     /// The session's key, or its file's name if no key is known.
     pub(super) name: String,
-    /// `None`: it was deleted.
+    /// `None` if it was deleted.
     pub(super) content: Option<Vec<u8>>,
     pub(super) meta: Option<SessionMeta>,
-    /// What could not be saved, one line each.
+    /// The losses, one line each.
     pub(super) losses: Vec<String>,
 }
 
 impl Salvage {
-    /// What reads of a journal.
+    /// Collects the readable records of a journal.
     ///
     /// # Errors
     /// If a segment cannot be read any more.
@@ -59,7 +59,7 @@ impl Salvage {
         Ok(salvage)
     }
 
-    /// Takes in the next record that reads.
+    /// Takes in the next readable record.
     pub(super) fn add(&mut self, record: &Record<'_>) {
         match flaw(record) {
             Some(flaw) => self.flaws.push(flaw),
@@ -67,7 +67,7 @@ impl Salvage {
         }
     }
 
-    /// Puts together what the files and the records hold of session `stem`.
+    /// Puts session `stem` together from the files and the records.
     ///
     /// # Errors
     /// If its files cannot be read.
@@ -112,7 +112,7 @@ impl Salvage {
         })
     }
 
-    /// Everything that cannot be saved, one line each.
+    /// Returns the losses, one line each.
     ///
     /// # Errors
     /// If files cannot be read.
@@ -132,7 +132,7 @@ impl Salvage {
         Ok(losses)
     }
 
-    /// The bytes of a backup, if there is anything of it.
+    /// Returns the bytes of a backup, if any are there.
     ///
     /// # Errors
     /// If files cannot be read.
@@ -148,8 +148,7 @@ impl Salvage {
                 .then(|| bytes_of(sources.storage, &path))
                 .transpose();
         };
-        // A backup is only made of earlier ones; if damage left a circle,
-        // there is nothing at its end.
+        // A backup is only made of earlier ones; if damage left a circle, nothing is at its end.
         if depth > self.plans.backups.len() {
             return Ok(None);
         }
@@ -163,7 +162,7 @@ impl Salvage {
         Ok(Some(rebuilt.bytes))
     }
 
-    /// Backups that went with their session.
+    /// Returns the backups that went with their session.
     ///
     /// # Errors
     /// If they cannot be listed.
@@ -202,8 +201,8 @@ impl Plan<Pieces> {
         }
     }
 
-    /// Puts together what a file and the records hold. `file` is what stands
-    /// in the place of the session's file now.
+    /// Puts a file and the records together. `file` reads the file that has the session file's name
+    /// now.
     fn rebuild(
         &self,
         salvage: &Salvage,
@@ -245,7 +244,7 @@ impl Plan<Pieces> {
         Ok(rebuilt)
     }
 
-    /// The sidecar as the records have it, if they or the disk have one.
+    /// Returns the sidecar as the records have it, if they or the disk have one.
     fn meta_rescued(&self, on_disk: Option<SessionMeta>) -> Option<SessionMeta> {
         let deleted = matches!(self.base, Base::Deleted);
         let before = on_disk.filter(|_| !deleted);
@@ -262,10 +261,10 @@ impl Plan<Pieces> {
 #[derive(Debug, Default)]
 struct Rebuilt {
     bytes: Vec<u8>,
-    /// Where the next piece goes, less where its record says.
+    /// The offset of the next piece, minus the offset in its record.
     shift: i64,
     lost: u64,
-    /// Lines before the first gap.
+    /// Number of lines before the first gap.
     gap: Option<i64>,
     losses: Vec<String>,
 }
@@ -297,7 +296,7 @@ impl Rebuilt {
         self.bytes.extend_from_slice(piece);
     }
 
-    /// Whether what stands there is the piece, as far as it arrived.
+    /// True if the bytes there are the piece, as far as it arrived.
     fn holds(&self, begin: usize, piece: &[u8]) -> bool {
         let found = self.bytes[begin..].iter().zip(piece);
         found
@@ -305,8 +304,8 @@ impl Rebuilt {
             .all(|(found, byte)| found == byte || *found == 0)
     }
 
-    /// What holds of the sidecar when lines it counts are gone: it hides none
-    /// of those that came after them.
+    /// Returns the sidecar that holds when lines it counts are gone: it hides none of the lines
+    /// after them.
     fn meta(&self, meta: Option<SessionMeta>) -> Option<SessionMeta> {
         let mut meta = meta?;
         let lines = count(&self.bytes);
@@ -321,7 +320,7 @@ impl Rebuilt {
     }
 }
 
-/// Lines as `skip` counts them.
+/// Counts lines as `skip` does.
 fn count(bytes: &[u8]) -> i64 {
     let lines = session_file::lines(bytes);
     let lines = lines.filter(|(_, line)| session_file::classify(line) != Kind::Blank);

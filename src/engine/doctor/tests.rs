@@ -16,7 +16,7 @@ use crate::testing::disk_model::MemoryStorage;
 
 const DIR: &str = "/store";
 
-/// A session's lines in the journal, and after them `others`.
+/// A store with a session's lines in the journal, followed by `others`.
 fn journalled(others: &[Record<'_>]) -> (MemoryStorage, Arc<dyn Storage>) {
     let disk = MemoryStorage::new();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
@@ -76,7 +76,7 @@ fn refused_and_given_up(record: Record<'_>, messages: u64) {
     assert!(outside.is_empty(), "{record:?}: {outside:?}");
 }
 
-/// Carried out, it would read and write beside the directory.
+/// Carried out, the record would read and write beside the directory.
 #[test]
 fn a_record_that_names_a_file_elsewhere_is_damage_and_is_given_up() {
     let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("b"));
@@ -129,7 +129,7 @@ fn a_record_that_names_a_file_elsewhere_is_damage_and_is_given_up() {
 /// A backup, by its name.
 const OLD: &str = "a.1-revert-5-0.jsonl";
 
-/// Recovery leaves the session as it is then, and so does a repair.
+/// Recovery then leaves the session unchanged, and so does a repair.
 #[test]
 fn a_backup_that_is_too_short_takes_nothing_from_the_session_made_of_it() {
     let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
@@ -186,8 +186,8 @@ fn lines_behind_a_gap_are_damage_and_are_kept_without_it() {
     );
 }
 
-/// What it says of the session's sidecar is later than what was read before it: taken for
-/// standing still, a sidecar written since would pass for another program's.
+/// The journal's statement about the session's sidecar is later than the one read before it: if the
+/// session counted as still, a sidecar written since would pass for another program's.
 #[test]
 fn a_session_that_got_another_sidecar_between_two_looks_did_not_stand_still() {
     let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
@@ -207,7 +207,7 @@ fn a_session_that_got_another_sidecar_between_two_looks_did_not_stand_still() {
     assert_eq!(before.stood(&after, "b"), look::Stood::Still);
 }
 
-/// Whoever claims a name is judged once more, by a look at which it may have been deleted.
+/// Sessions that claim a name are judged once more, by a look at which they may have been deleted.
 #[test]
 fn what_is_left_of_a_deleted_session_is_no_session() {
     let (disk, storage) = journalled(&[Record::Delete {

@@ -1,5 +1,4 @@
-//! What a repair does to files: everything durable before the next step relies
-//! on it.
+//! The file operations of a repair: each is durable before the next step relies on it.
 
 use crate::disk::files;
 use std::path::Path;
@@ -70,14 +69,13 @@ impl Repair<'_> {
         }
     }
 
-    /// Hidden files get names that no record in the journal has, also none of a
-    /// repair that was cut short: they carry the number of the segment to come.
+    /// Gives hidden files names that no record in the journal has, nor one of a repair that was cut
+    /// short: they carry the number of the next segment.
     pub(super) fn number_temps(&mut self, segment: u64) {
         self.temps = segment << 32;
     }
 
-    /// Commits `records` as one batch that also says that everything before it
-    /// is in the session files.
+    /// Commits `records` as one batch, with a checkpoint over everything before it.
     pub(super) fn commit(
         &self,
         id: &StoreId,
@@ -113,7 +111,7 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Copies files, durably, before anything happens to them.
+    /// Copies files, durably, before they are changed.
     pub(super) fn back_up<P: AsRef<Path>>(
         &mut self,
         paths: impl IntoIterator<Item = P>,

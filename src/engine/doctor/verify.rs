@@ -1,4 +1,4 @@
-//! Reading everything, and writing nothing.
+//! Reads everything, and writes nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::engine::recovery::redo::{backup_fault, rewrite_fault};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage};
 
-/// Damaged lines listed of one session.
+/// Number of damaged lines listed for one session.
 const LISTED: usize = 1000;
 
 /// Reads everything in `dir`. See [`Store::verify`](crate::Store::verify).
@@ -54,8 +54,8 @@ pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyRep
 }
 
 impl JournalCheck {
-    /// What opening would say, and what it would carry out. Returns where the journal
-    /// would take its next batch.
+    /// Computes the result that opening would have. Returns the places where the journal would take
+    /// its next batch.
     pub(super) fn judge(
         &mut self,
         storage: &dyn Storage,
@@ -80,8 +80,8 @@ impl JournalCheck {
         });
         match read {
             Ok(scan) => {
-                // The plans' own: a flush may have come after the inspection, and
-                // plans of two checkpoints would pass for those of one.
+                // From the plans' own scan: a flush may have come after the inspection, and plans
+                // of two checkpoints would pass for those of one.
                 self.checkpoint = scan.checkpoint;
                 self.clean = scan.is_empty() || scan.clean;
                 self.replayed_records = plans.records;
@@ -135,7 +135,7 @@ pub(super) fn segment(segment: &Inspected, inspection: &Inspection, damaged: boo
     }
 }
 
-/// What is wrong with backups that the journal made, by session.
+/// Returns the faults of backups that the journal made, by session.
 pub(super) fn backup_faults(planned: Planned<'_>) -> BTreeMap<String, Vec<String>> {
     let mut faults: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for kept in &planned.plans.backups {

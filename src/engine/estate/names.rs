@@ -1,4 +1,4 @@
-//! Whose a file is, by its name.
+//! Tells the owner of a file, by its name.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::disk::journal::segment;
 use crate::disk::session_file::{LOG, SIDECAR};
 use crate::engine::home;
 
-/// Whether files that are nobody's any more are kept there.
+/// Returns true if files without an owner are kept there.
 pub(super) fn is_aside(site: &str) -> bool {
     let Some(own) = site.strip_prefix(home::NAME) else {
         return false;
@@ -17,7 +17,7 @@ pub(super) fn is_aside(site: &str) -> bool {
     own == "/quarantine" || own.starts_with("/backups/repair-")
 }
 
-/// Whether a file that was set aside may speak of many sessions.
+/// Returns true if a file that was set aside may refer to many sessions.
 pub(super) fn is_mixed(name: &str) -> bool {
     let name = unnumbered(name);
     let is_once = once::stem_of(name).is_some();
@@ -48,7 +48,7 @@ pub(super) fn is_once(name: &str, stem: &str) -> bool {
     paths.any(|path| path == Path::new(name))
 }
 
-/// A name without the number that kept it from taking another's place.
+/// Returns a name without the number that kept it from taking another's place.
 pub(super) fn unnumbered(name: &str) -> &str {
     match name.rsplit_once('.') {
         Some((rest, number)) if number.parse::<u64>().is_ok() => rest,

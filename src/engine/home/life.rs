@@ -1,10 +1,10 @@
-//! Telling one life of a writer from another: a number that nobody else has, in the lock's file
-//! behind the process id.
+//! Tells one life of a writer from another: by a number that no other life has, in the lock's file
+//! after the process id.
 //!
-//! It is written anew when the lock is taken, and again before the last life's journal goes.
-//! So two looks at an empty journal with the same number have no writer's life between them:
-//! a life that the second look no longer sees has changed the number since the first, which
-//! saw it beginning at most. A killed writer leaves its journal, which differs itself.
+//! It is written anew when the lock is taken, and again before the last life's journal goes. So two
+//! looks at an empty journal with the same number have no writer's life between them: a life that
+//! the second look no longer sees has changed the number since the first, which saw at most its
+//! beginning. A killed writer leaves its journal, which differs itself.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use crate::disk::files;
 use crate::ground::storage::{OpenMode, Storage};
 
-/// The file that lives are told by.
+/// The file that tells lives apart.
 #[derive(Debug)]
 pub(crate) struct LifeFile(PathBuf);
 
@@ -20,7 +20,7 @@ pub(crate) struct LifeFile(PathBuf);
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Life {
     note: Vec<u8>,
-    /// When the note was written. On a full disk it may be empty.
+    /// The time at which the note was written. On a full disk the note may be empty.
     changed: i128,
 }
 
@@ -29,7 +29,7 @@ impl LifeFile {
         Self(path)
     }
 
-    /// The text of a new life's file.
+    /// Returns the text of a new life's file.
     ///
     /// # Errors
     /// If the operating system gives no random number.
@@ -38,14 +38,14 @@ impl LifeFile {
         Ok(format!("{} {number:016x}", std::process::id()))
     }
 
-    /// The process id in a file's text.
+    /// Returns the process id in a file's text.
     pub(super) fn holder(note: &[u8]) -> Option<u32> {
         let note = std::str::from_utf8(note).ok()?;
         note.split_whitespace().next()?.parse().ok()
     }
 
-    /// Says that a life begins, or ends. A failure is logged: those who only read may then be
-    /// late to notice what the life changed.
+    /// Records that a life begins, or ends. A failure is logged: readers may then be late to notice
+    /// the life's changes.
     pub(crate) fn mark(&self, storage: &dyn Storage) {
         if let Err(error) = self.write(storage) {
             tracing::warn!(%error, "readers in other processes may notice changes late");
@@ -63,7 +63,7 @@ impl LifeFile {
         file.write_all_at(note.as_bytes(), 0)
     }
 
-    /// The life that the file tells of; one that nobody had if there is none.
+    /// Returns the life that the file records; if there is no file, one that no writer had.
     pub(super) fn read(&self, storage: &dyn Storage) -> Life {
         Life {
             note: files::read_whole(storage, &self.0).unwrap_or_default(),

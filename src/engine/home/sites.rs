@@ -1,4 +1,4 @@
-//! Directories of a store: made, synced by name, and looked at for whose they are.
+//! Directories of a store: made, synced by name, and checked for their owner.
 
 use std::io;
 use std::path::Path;
@@ -31,12 +31,11 @@ pub(crate) fn create_all(storage: &dyn Storage, path: &Path) -> Result<()> {
         .map_err(|e| Error::io("sync", above, e))
 }
 
-/// Syncs the names of `path` and of every directory above it. Not every file
-/// system and not every directory above ours lets itself be synced; what was
-/// there before us does not depend on it.
+/// Syncs the names of `path` and of every directory above it. Some file systems and some
+/// directories above ours cannot be synced; names that existed before us do not depend on it.
 ///
 /// # Errors
-/// If only a descriptor is lacking, which says nothing of the directory.
+/// If only a descriptor is lacking, which tells nothing about the directory.
 pub(super) fn sync_names(storage: &dyn Storage, path: &Path) -> Result<()> {
     let above = parent(path);
     if above == path {
@@ -61,8 +60,8 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Refuses what is no directory, or not ours: another user could read what we
-/// write, or change it under us.
+/// Refuses a thing that is no directory, or not ours: another user could read our files, or change
+/// them under us.
 pub(super) fn check_dir(storage: &dyn Storage, path: &Path, any_owner: bool) -> Result<()> {
     let refuse = |kind, why: &str| Err(Error::io("open", path, io::Error::new(kind, why)));
     let info = storage.info(path).map_err(|e| Error::io("open", path, e))?;
@@ -88,7 +87,7 @@ pub(super) fn check_dir(storage: &dyn Storage, path: &Path, any_owner: bool) -> 
     Ok(())
 }
 
-/// Which names are one in `dir`, told by the name of the engine's directory in capitals. Asked
+/// Finds out which names are one in `dir`, by the name of the engine's directory in capitals. Asked
 /// at each open: a copy of the store may be on another file system. Where the engine has no
 /// directory yet, nothing is known.
 pub(crate) fn name_rule(storage: &dyn Storage, dir: &Path) -> NameRule {

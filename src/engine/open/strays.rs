@@ -1,4 +1,4 @@
-//! Backups of sessions that are no more.
+//! Backups of sessions that no longer exist.
 
 use crate::disk::files::backup::{self, Name};
 use crate::disk::{files, session_file};
@@ -8,10 +8,10 @@ use crate::engine::recovery::RecoveryReport;
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
-/// Sets backups aside whose session somebody removed by hand. They are told by
-/// the name of its files, which the next session, of another key perhaps, gets:
-/// it would be shown, and taken back to, another chat. Those stay beside which a
-/// sidecar says whose they are.
+/// Sets aside the backups of sessions that were removed by hand. Backups are found by the name of
+/// the session's files, and the next session that gets this name, perhaps of another key, would be
+/// shown another chat and could be taken back to it. Backups with a sidecar that names their key
+/// stay.
 pub(super) fn set_aside_strays(
     storage: &dyn Storage,
     home: &Home,
@@ -50,8 +50,8 @@ pub(super) fn set_aside_strays(
     Ok(())
 }
 
-/// Whose session a backup is of, if a sidecar beside it says so and the key leads to
-/// its file name.
+/// Returns the key of a backup's session, if a sidecar beside it names it and the key leads to its
+/// file name.
 fn owner_of(storage: &dyn Storage, home: &Home, name: &Name) -> Option<String> {
     let sidecar = home.backups.join(name.sidecar());
     let bytes = files::sidecar::read_bytes(storage, &sidecar).ok()?;

@@ -1,5 +1,5 @@
-//! What the log is told of an opening. No session is named: its findings, which may, are the
-//! caller's to log.
+//! Logs an opening. No session is named: the findings, which may name some, are the caller's to
+//! log.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::engine::stats::Counters;
 use crate::error::Error;
 use crate::ground::meter::nanos;
 
-/// The journal is carried out, if there was something in it.
+/// Logs that the journal is carried out, if it held anything.
 pub(super) fn recovered(report: &RecoveryReport, counters: &Counters, took: Duration) {
     if report.clean {
         return;
@@ -40,7 +40,7 @@ pub(super) fn opened(opened: &Opened, took: Duration) {
     );
 }
 
-/// Why not: the caller is told, too.
+/// Logs the reason of a failure: the caller is told, too.
 pub(super) fn failed(site: &Site<'_>, error: &Error) {
     tracing::debug!(dir = %site.dir.display(), %error, "not opened");
 }

@@ -1,4 +1,4 @@
-//! The lines of a session, or of a backup, as the journal would have them.
+//! The lines of a session, or of a backup, as the journal makes them.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::disk::files::lines::{Forwards, Raw};
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
-/// A file as far as it counts, and what comes after that.
+/// The first bytes of a file, and the bytes that follow them.
 #[derive(Debug, Clone)]
 pub(crate) struct Bytes {
     pub(crate) file: Option<Arc<dyn StorageFile>>,
@@ -21,7 +21,7 @@ impl Bytes {
         Self::of(Vec::new())
     }
 
-    /// Lines that stand in no file.
+    /// Returns lines that are in no file.
     pub(crate) fn of(behind: Vec<u8>) -> Self {
         Self {
             file: None,
@@ -46,9 +46,8 @@ impl Bytes {
         self.len + self.behind.len() as u64
     }
 
-    /// Without what stands at `len` and after, and with `lines` there. If the line feed
-    /// before them is damaged it is put back: the line before would take the first of
-    /// them along.
+    /// Returns the bytes before `len`, and `lines` after them. If the line feed before them is
+    /// damaged it is put back: otherwise the line before would run into the first of them.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -62,7 +61,7 @@ impl Bytes {
         Ok(bytes)
     }
 
-    /// All of it, and `lines` after that.
+    /// Returns all of it, with `lines` after it.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -74,7 +73,7 @@ impl Bytes {
         Ok(self)
     }
 
-    /// Whether `lines` after it would continue its last line.
+    /// Returns true if `lines` after it would continue its last line.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -91,7 +90,7 @@ impl Bytes {
         Ok(last != *b"\n")
     }
 
-    /// Without what stands at `len` and after.
+    /// Returns the bytes before `len`.
     pub(crate) fn cut(mut self, len: u64) -> Self {
         self.behind.truncate(len.saturating_sub(self.len) as usize);
         self.len = self.len.min(len);
@@ -131,7 +130,7 @@ impl Bytes {
         lines.finish(visit)
     }
 
-    /// CRC-32 of all of it.
+    /// Returns the CRC-32 of all of it.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -145,7 +144,7 @@ impl Bytes {
         Ok(crc.finalize())
     }
 
-    /// Writes all of it to a new file; its CRC-32.
+    /// Writes all of it to a new file; returns its CRC-32.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -158,10 +157,10 @@ impl Bytes {
     }
 }
 
-/// How much is read at a time, bytes.
+/// Number of bytes that are read at a time.
 pub(crate) const CHUNK: u64 = 1 << 20;
 
-/// CRC-32 of the first `len` bytes.
+/// Returns the CRC-32 of the first `len` bytes.
 ///
 /// # Errors
 /// As the operating system reports them.

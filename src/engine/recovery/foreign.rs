@@ -1,10 +1,11 @@
-//! What another program did to a session's files while no store had them open, and what
-//! the session is then.
+//! Decides what another program did to a session's files while no store had them open, and what the
+//! session is then.
 //!
-//! The journal says what both files were before its first record, and every state that
-//! they had since. A file in one of these, written as far as a crash may have left it, is
-//! ours, and the journal is carried out as ever. Any other was changed, and replayed over,
-//! it would lose what others wrote, double it, or bring back what they took away. Lines
+//! The journal says what both files were before its first record, and every state that they had
+//! since. A file in one of these states, written as far as a crash may have left it, is ours, and
+//! the journal is carried out as usual. Any other file was changed. Replaying over it would lose
+//! lines of the other program, double them, or bring back lines that it took away. Lines and fields
+//! are decided separately: a part that only one side changed is that side's.
 //! and fields are decided apart: what one side changed is that side's.
 //!
 //! | found | lines | told as |
@@ -19,15 +20,15 @@
 //! | a link, a directory or a file that may not be opened, where one must be | what is there stays, and the session answers with that error; ours are a backup | barred |
 //! | as a crash may leave ours | ours | nothing |
 //!
-//! Lines that either side hid are hidden. Where lines are theirs alone, ours become a
-//! backup if one is missing. [`fields`] has the table for the sidecar; the summary of a
-//! session that they cleared is theirs.
+//! Lines that either side hid are hidden. Where the lines are theirs alone, ours become a backup if
+//! one of them is missing. [`fields`] has the table for the sidecar; the summary of a session that
+//! they cleared is theirs.
 //!
-//! What cannot be told from a crash is taken for one: a file cut within the lines that the
-//! journal holds, and the missing file of a session that began in the journal. So are a
-//! history of their own, written where a session had begun and its sidecar was not there
-//! yet: ours comes before it; and an empty file that a crash left beside which they wrote
-//! a sidecar: it looks cleared, and ours is the backup.
+//! A change that cannot be told from a crash is taken for one: a file cut within the lines that the
+//! journal holds, and the missing file of a session that began in the journal. Two more cases: a
+//! history of their own, written where a session had begun and had no sidecar yet, comes after
+//! ours; and an empty file that a crash left, beside a sidecar that they wrote, looks cleared, and
+//! ours is the backup.
 
 mod case;
 mod fields;
@@ -51,25 +52,25 @@ use crate::disk::session_file::SessionMeta;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
-/// What a session is.
+/// The verdict on a session.
 #[derive(Debug)]
 pub(crate) enum Judged {
-    /// What the journal makes of it.
+    /// The session as the journal makes it.
     Ours {
         lines: Bytes,
-        /// What was seen all the same: a sidecar that is gone.
+        /// A notable observation all the same: a sidecar that is gone.
         finding: Option<String>,
     },
     Changed(Box<Changed>),
     Barred(Box<Barred>),
 }
 
-/// A session of which the file can neither be read nor made again.
+/// A session with a file that can neither be read nor made again.
 #[derive(Debug)]
 pub(crate) struct Barred {
-    /// What is in its place, and what becomes of ours, in words.
+    /// A description of the thing in its place, and of the fate of ours.
     pub(crate) finding: String,
-    /// What the journal holds of it.
+    /// The lines that the journal holds of it.
     pub(crate) conflict: Option<Conflict>,
     /// The sidecar, if there is anything to be said in one.
     pub(crate) meta: Option<SessionMeta>,
@@ -78,57 +79,57 @@ pub(crate) struct Barred {
 }
 
 impl Barred {
-    /// What whoever asks for the session is told.
+    /// Returns the error for callers that ask for the session.
     pub(crate) fn error(&self, dir: &Path, stem: &str) -> Error {
         let error = io::Error::new(self.kind, self.why.clone());
         Error::io("open", &log_path(dir, stem), error)
     }
 }
 
-/// A session whose files were changed.
+/// A session with changed files.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    /// What was done to them, and what the session is then, in words.
+    /// A description of the change, and of the session then.
     pub(crate) finding: String,
-    /// The lines, if the file that is there does not have them.
+    /// The lines, unless they are those of the file that is there.
     pub(crate) lines: Option<Bytes>,
     /// The file that is there.
     pub(crate) found: Option<Bytes>,
-    /// The sidecar, if there is anything to be said in one.
+    /// The sidecar to write, if any.
     pub(crate) meta: Option<SessionMeta>,
-    /// Whether the session is.
+    /// True if the session is deleted.
     pub(crate) gone: bool,
     /// Lines of ours that are not in the history.
     pub(crate) conflict: Option<Conflict>,
-    /// Whether lines are gone that nothing holds any more.
+    /// True if lines are gone that nothing holds any more.
     pub(crate) lost: bool,
 }
 
 impl Changed {
-    /// The lines of the session.
+    /// Returns the lines of the session.
     pub(crate) fn into_lines(self) -> Bytes {
         let there = self.found.filter(|_| !self.gone);
         self.lines.or(there).unwrap_or_else(Bytes::none)
     }
 }
 
-/// What becomes a backup.
+/// The content of a new backup.
 #[derive(Debug)]
 pub(crate) struct Conflict {
     pub(crate) lines: Bytes,
     /// The sidecar that goes with them.
     pub(crate) meta: SessionMeta,
-    /// Whether its session's file name is another session's now.
+    /// True if its session's file name is another session's now.
     pub(crate) displaced: bool,
 }
 
-/// How often a file is looked at again that is replaced while it is looked at.
+/// Number of tries for a file that is replaced while it is looked at.
 const TRIES: usize = 20;
 
-/// [`judge`] beside a writer. Its worker gives prepared files their names while we look:
-/// a session file opened before that, and a prepared file looked for after, would pass for
-/// one that another program removed. What was changed counts if the file that was looked
-/// at still has its name.
+/// Does the same as [`judge`], beside a writer. The writer's worker gives prepared files their
+/// names meanwhile: a session file opened before that, and a prepared file looked for after it,
+/// would pass for one that another program removed. A change counts only if the file that was
+/// looked at still has its name.
 ///
 /// # Errors
 /// If they cannot be read.
@@ -147,9 +148,9 @@ pub(crate) fn judge_beside_a_writer(
     Err(Error::io("read", &log_path(planned.dir, stem), error))
 }
 
-/// [`judge`] of files that were looked at before the journal was read to where the plan ends:
-/// all that its writer put into them is in the plan. Nothing if the file has lost its name
-/// since. A prepared file may have taken it, and would pass for one that was removed.
+/// Judges files that were looked at before the journal was read to the end of the plan: all that
+/// the writer put into them is in the plan. Returns `None` if the file has lost its name since: a
+/// prepared file may have taken the name, and would pass for one that was removed.
 ///
 /// # Errors
 /// If they cannot be read.
@@ -185,7 +186,7 @@ fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<bo
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) log: Option<Bytes>,
-    /// Why what has the name of the session file cannot be opened.
+    /// The reason that the session file's name cannot be opened.
     barred: Option<(io::ErrorKind, String)>,
     on_disk: OnDisk,
 }
@@ -237,7 +238,7 @@ fn judge_files(planned: Planned<'_>, stem: &str, plan: &Plan, files: Files) -> R
     let is_whole = whole.is_some();
     let ours = match (whole, found, &log) {
         (Some(whole), ..) => whole,
-        // Lines of others would be taken for ours.
+        // Other programs' lines would be taken for ours.
         (None, Found::Added { .. } | Found::Edited | Found::Doubtful, Some(log)) => {
             let lines = plan.journalled().unwrap_or_default().1;
             let wrap = |e| Error::io("read", path, e);
@@ -265,7 +266,7 @@ fn judge_files(planned: Planned<'_>, stem: &str, plan: &Plan, files: Files) -> R
     judged.map_err(|e| Error::io("read", path, e))
 }
 
-/// Whether another program wrote the sidecar of a session that the journal has one for.
+/// Returns true if another program wrote the sidecar of a session that the journal has one for.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -277,10 +278,10 @@ pub(crate) fn is_sidecar_changed(planned: Planned<'_>, stem: &str, plan: &Plan) 
     Ok(on_disk.found(plan) == sidecar::Found::Changed)
 }
 
-/// Whether the session can be made without the file that has its name.
+/// Returns true if the session can be made without the file that has its name.
 ///
 /// # Errors
-/// If it cannot be told.
+/// If that cannot be found out.
 pub(crate) fn needs_no_file(planned: Planned<'_>, plan: &Plan) -> Result<bool> {
     Ok(plan.may_be_absent(lineage::waits_for_its_name(planned, plan)?))
 }

@@ -1,4 +1,4 @@
-//! What the journal says about each session, folded into one plan.
+//! The journal's records of each session, folded into one plan.
 
 mod past;
 mod session;
@@ -17,51 +17,51 @@ use crate::disk::files::once::Taken;
 use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::error::{Error, Result};
 
-/// All sessions the journal speaks of, by file name. A copy shares what it does not change.
+/// All sessions that the journal names, by file name. Copies share the unchanged parts.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Plans<L = Run> {
     pub(crate) sessions: BTreeMap<String, Arc<Plan<L>>>,
     /// Backups, in the order in which they were made: a later one may be made
     /// of an earlier one.
     pub(crate) backups: Vec<Arc<Kept<L>>>,
-    /// Those that went with their session. A crash may have left what was made of them.
+    /// Backups that went with their session. A crash may have left files that were made of them.
     unmade: Vec<Arc<Kept<L>>>,
-    /// Where each backup stands in `backups`, by its file name.
+    /// The index of each backup in `backups`, by its file name.
     places: BTreeMap<String, usize>,
-    /// Sessions that were deleted: their backups from before are gone.
+    /// Sessions that were deleted: their earlier backups are gone.
     pub(crate) deleted: BTreeSet<String>,
-    /// Which messages the sessions took once.
+    /// The messages that each session took once.
     pub(crate) once: BTreeMap<String, Arc<Once>>,
     pub(crate) records: u64,
-    /// What the first record says that no engine wrote.
+    /// The flaw of the first record that no engine wrote.
     unsound: Option<&'static str>,
 }
 
-/// What the journal says of the messages that a session took once.
+/// The journal's record of the messages that a session took once.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Once {
-    /// It was deleted: what its file says counts no more.
+    /// True if the session was deleted: the content of its file counts no more.
     pub(crate) anew: bool,
-    /// The lines that say which they are.
+    /// The lines that name the messages.
     pub(crate) lines: Vec<String>,
 }
 
 impl Once {
-    /// Its lines that are not among those that were taken, each once, in their order.
+    /// Returns its lines that are not among those taken, each once, in their order.
     pub(crate) fn missing(&self, taken: &Taken) -> Vec<u8> {
         let missing = self.lines.iter().map(String::as_bytes);
         distinct(missing.filter(|line| !taken.lines.contains(*line)))
     }
 
-    /// Whether all its lines are among those that were taken.
+    /// True if all its lines are among those taken.
     pub(crate) fn lacks_nothing(&self, taken: &Taken) -> bool {
         let mut lines = self.lines.iter().map(String::as_bytes);
         lines.all(|line| taken.lines.contains(line))
     }
 
-    /// What is to be in the file that lines are added to, of which this is what it has:
-    /// its lines, each once, the newest last. If older ones were after them, those that a
-    /// platform may yet deliver again would be forgotten first.
+    /// Returns the new content of the file that lines are added to, given its present `lines`: all
+    /// lines, each once, the newest last. If older ones came after them, the messages that a
+    /// platform may still deliver again would be forgotten first.
     pub(crate) fn after(&self, lines: &[u8]) -> Vec<u8> {
         let newer: BTreeSet<_> = self.lines.iter().map(String::as_bytes).collect();
         let older = lines.split_inclusive(|&byte| byte == b'\n');
@@ -77,7 +77,7 @@ fn distinct<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
 }
 
 impl Plans {
-    /// Takes in the next record, if it is one that an engine may have written.
+    /// Takes in the next record, if an engine may have written it.
     pub(crate) fn add(&mut self, record: &Record<'_>) {
         self.records += 1;
         match self.flaw_of(record) {
@@ -88,8 +88,9 @@ impl Plans {
         }
     }
 
-    /// A checksum tells accidents, not what a record may say. Carried out, one
-    /// that no engine wrote could write outside the directory or over lines.
+    /// Fails if a record cannot be an engine's. A checksum reveals accidents, not the content of a
+    /// record. Carried out, a record that no engine wrote could write outside the directory or over
+    /// lines.
     ///
     /// # Errors
     /// `Corrupt` if there was such a record in the journal at `path`.
@@ -115,7 +116,7 @@ impl Plans {
 }
 
 impl<L: Appended> Plans<L> {
-    /// Takes in what the next record says.
+    /// Takes in the content of the next record.
     pub(crate) fn apply(&mut self, record: &Record<'_>) {
         match *record {
             Record::Append {
@@ -226,7 +227,7 @@ impl<L: Appended> Plans<L> {
         }
     }
 
-    /// The session and its backups are gone.
+    /// Notes that the session and its backups are gone.
     fn delete(&mut self, stem: &str, before: Prior<'_>) {
         let own = |kept: &Arc<Kept<L>>| Name::parse(&kept.name).is_some_and(|n| n.stem == stem);
         let all = std::mem::take(&mut self.backups);
@@ -250,12 +251,12 @@ impl<L: Appended> Plans<L> {
         plan.past.said.push(Said::Nothing);
     }
 
-    /// The backup of this name, if the journal made it.
+    /// Returns the backup of this name, if the journal made it.
     pub(crate) fn backup(&self, name: &str) -> Option<&Kept<L>> {
         self.places.get(name).map(|&place| &*self.backups[place])
     }
 
-    /// The same, also if it went with its session since.
+    /// Does the same, also for a backup that went with its session since.
     pub(crate) fn ever_backup(&self, name: &str) -> Option<&Kept<L>> {
         let unmade = || self.unmade.iter().rev().find(|kept| kept.name == name);
         self.backup(name).or_else(|| unmade().map(Arc::as_ref))
@@ -267,7 +268,7 @@ impl<L: Appended> Plans<L> {
         self.backups.push(kept);
     }
 
-    /// Whether a backup from before the journal's records is gone.
+    /// True if a backup from before the journal's records is gone.
     pub(crate) fn unmakes(&self, backup: &Name) -> bool {
         self.deleted.contains(&backup.stem) && self.backup(&backup.to_text()).is_none()
     }

@@ -1,5 +1,4 @@
-//! Sessions and backups as the journal would have them, put together without being
-//! written.
+//! Sessions and backups as the journal makes them, put together without being written.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +10,7 @@ use crate::disk::files::is_taken;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
-/// What the journal may hold more of than the files.
+/// The files that the journal may be ahead of.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Planned<'a> {
     pub(crate) storage: &'a dyn Storage,
@@ -21,8 +20,8 @@ pub(crate) struct Planned<'a> {
 }
 
 impl<'p> Planned<'p> {
-    /// All lines of a session; `None` if part of what they are made of is gone. `log`
-    /// is the session's file, if it is the one that the plan speaks of.
+    /// Returns all lines of a session; `None` if a file that they are made of is gone. `log` is the
+    /// session's file, if it is the one that the plan means.
     ///
     /// # Errors
     /// If the files cannot be read.
@@ -34,15 +33,14 @@ impl<'p> Planned<'p> {
         self.bytes(Level::Session(plan), log)
     }
 
-    /// The last of the session's earlier files that can be put together, and all lines
-    /// that the journal put into later ones. `log` is the session's file, if it is one that
-    /// it had.
+    /// Returns the last of the session's earlier files that can be put together, and all lines that
+    /// the journal put into later ones. `log` is the session's file, if it is one that it had.
     ///
     /// # Errors
     /// If the files cannot be read.
     pub(crate) fn pieced(self, plan: &Plan, log: Option<Bytes>) -> Result<Bytes> {
         let wrap = |e| Error::io("read", self.dir, e);
-        // What a compaction copied last was appended to the file before.
+        // The lines that a compaction copied last were appended to the file before.
         let mut since = vec![plan.appended()];
         for earlier in plan.past.earlier.iter().rev() {
             let (whole, lines) = match earlier {
@@ -76,7 +74,7 @@ impl<'p> Planned<'p> {
         there.followed(&lines).map_err(wrap)
     }
 
-    /// A file, if it begins as one of a session's did.
+    /// Returns the file, if it begins as one of the session's files did.
     fn own(self, plan: &Plan, log: Option<Bytes>) -> Result<Option<Bytes>> {
         let (len, crc) = match (&plan.base, &plan.past.first) {
             (Base::Swapped(swap), _) => (swap.len, swap.crc),
@@ -91,7 +89,7 @@ impl<'p> Planned<'p> {
         Ok(begins.then_some(log))
     }
 
-    /// A backup, if it is there.
+    /// Returns a backup, if it is there.
     ///
     /// # Errors
     /// If the files cannot be read.
@@ -102,8 +100,8 @@ impl<'p> Planned<'p> {
         }
     }
 
-    /// The beginning of a backup that a session became, if the backup has it still as it
-    /// was then.
+    /// Returns the first bytes of a backup that a session became, if the backup still has them
+    /// unchanged.
     ///
     /// # Errors
     /// If the files cannot be read.
@@ -122,8 +120,8 @@ impl<'p> Planned<'p> {
         Ok((crc == prefix.crc).then_some(beginning))
     }
 
-    /// The beginning that a session became, as its own file has it: what it was copied of
-    /// is gone, or damaged since.
+    /// Returns the first bytes that a session became, from its own file: the backup that they were
+    /// copied from is gone, or damaged since.
     fn own_beginning(self, plan: &Plan, log: Option<&Bytes>) -> Result<Option<Bytes>> {
         let (Base::Prefix(prefix), Some(log)) = (&plan.base, log) else {
             return Ok(None);
@@ -132,11 +130,11 @@ impl<'p> Planned<'p> {
         self.sound(whole.map(|log| log.cut(prefix.len)), prefix)
     }
 
-    /// What a session or backup is made of.
+    /// Returns the lines of a session or backup.
     ///
-    /// What was taken back many times is the beginning of a backup, which is the
-    /// beginning of another, and so on: as deep as there were reverts since the
-    /// last checkpoint, so it is walked down and up, not recursed into.
+    /// A session that was taken back many times is the beginning of a backup, which is the
+    /// beginning of another, and so on: the depth is the number of reverts since the last
+    /// checkpoint, so this walks down and up instead of recursing.
     fn bytes<'a>(self, mut level: Level<'a>, log: Option<Bytes>) -> Result<Option<Bytes>>
     where
         'p: 'a,
@@ -153,7 +151,7 @@ impl<'p> Planned<'p> {
             }
         };
         for (len, level) in above.into_iter().rev() {
-            // Of what is gone, or shorter, nothing can be the beginning.
+            // A file that is gone, or shorter, has no such beginning.
             bytes = match bytes.filter(|bytes| bytes.size() >= len) {
                 Some(whole) => Some(self.continued(whole, len, level.plan().appended())?),
                 None => self.kept_as_is(level)?,
@@ -162,7 +160,7 @@ impl<'p> Planned<'p> {
         Ok(bytes)
     }
 
-    /// [`bytes`](Self::bytes) of what is the beginning of no backup.
+    /// Does the work of [`bytes`](Self::bytes) for a file that is the beginning of no backup.
     fn grounded(self, level: Level<'_>, log: Option<Bytes>) -> Result<Option<Bytes>> {
         let plan = level.plan();
         let lines = plan.journalled().unwrap_or_default().1;
@@ -181,7 +179,7 @@ impl<'p> Planned<'p> {
         let Some(found) = found else { return Ok(None) };
         let end = plan.base_end().unwrap_or_else(|| found.size());
         if found.size() < end {
-            // Somebody cut it short: what is left, and what came after it.
+            // Another program cut it short: the rest of it, and the lines that came after.
             let followed = found.followed(&lines);
             return followed
                 .map(Some)
@@ -195,7 +193,7 @@ impl<'p> Planned<'p> {
         continued.map_err(|e| Error::io("read", self.dir, e))
     }
 
-    /// A backup's file as it stands.
+    /// Returns a backup's file as it stands.
     fn kept_as_is(self, level: Level<'_>) -> Result<Option<Bytes>> {
         let Level::Backup(kept) = level else {
             return Ok(None);
@@ -205,7 +203,7 @@ impl<'p> Planned<'p> {
         bytes.transpose()
     }
 
-    /// A backup that the journal does not speak of, if it is there.
+    /// Returns a backup that the journal does not name, if it is there.
     fn unplanned(self, name: &str) -> Result<Option<Bytes>> {
         let path = self.backups.join(name);
         let file = self.open_if_there(&path)?;
@@ -213,8 +211,8 @@ impl<'p> Planned<'p> {
         there.transpose()
     }
 
-    /// The file of a backup that the journal made. Its second name becomes the
-    /// backup's between two looks, never the other way round.
+    /// Returns the file of a backup that the journal made. Its second name may become the backup's
+    /// between two looks, never the other way round.
     fn kept_log(self, kept: &Kept) -> Result<Option<Arc<dyn StorageFile>>> {
         for name in [&kept.name, &kept.link, &kept.name] {
             let found = self.open_if_there(&self.backups.join(name))?;
@@ -228,14 +226,14 @@ impl<'p> Planned<'p> {
     fn open_if_there(self, path: &Path) -> Result<Option<Arc<dyn StorageFile>>> {
         match self.storage.open(path, OpenMode::Read) {
             Ok(file) => Ok(Some(file)),
-            // What else has the name is nothing of ours.
+            // Another thing of that name is not ours.
             Err(e) if e.kind() == io::ErrorKind::NotFound || is_taken(&e) => Ok(None),
             Err(e) => Err(Error::io("open", path, e)),
         }
     }
 }
 
-/// A plan, and what it is of.
+/// A plan, and the session or backup that it is for.
 #[derive(Debug, Clone, Copy)]
 enum Level<'a> {
     Session(&'a Plan),

@@ -1,6 +1,6 @@
-//! Carrying out what the journal says, in two steps: everything that can be
-//! written beside what is there is written and synced; then names change. A
-//! crash between them finds the journal untouched and both sets of files whole.
+//! Carries out the journal, in two steps: first, everything that can be written beside the present
+//! files is written and synced; then names change. A crash between them finds the journal untouched
+//! and both sets of files whole.
 
 mod adopt;
 mod archive;
@@ -31,26 +31,26 @@ use crate::disk::files::{self, is_temp_name, log_path};
 use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, Storage};
 
-/// Where a store's files are.
+/// The places of a store's files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Places<'a> {
     pub(crate) dir: &'a Path,
-    /// Where damaged sidecars are set aside, and what has the name of one and is
-    /// somebody's session.
+    /// The directory for damaged sidecars, and for sessions of others that have the name of a
+    /// sidecar.
     pub(crate) quarantine: &'a Path,
     pub(crate) backups: &'a Path,
-    /// Which messages sessions took once.
+    /// The directory of the ids of messages taken once.
     pub(crate) once: &'a Path,
     pub(crate) archive: &'a Path,
 }
 
-/// Brings all session files and backups up to the journal and makes them durable, but
-/// for those that another program changed: for them, what the journal must say first.
-/// Hidden files that are made for it are numbered from `temps`.
+/// Brings all session files and backups up to the journal and makes them durable, except those that
+/// another program changed: for them, it returns the records that the journal needs first. Hidden
+/// files that are made for this are numbered from `temps`.
 ///
 /// # Errors
-/// As the operating system reports them. The journal is untouched then, and
-/// opening again does the same again.
+/// As the operating system reports them. The journal is untouched then, and opening again does the
+/// same again.
 pub(crate) fn redo(
     storage: &dyn Storage,
     places: Places<'_>,
@@ -61,15 +61,15 @@ pub(crate) fn redo(
 ) -> Result<Adopted> {
     let mut redo = Redo::new(storage, places, temps, report);
     redo.clear(is_scratch_name)?;
-    // What attempts that failed prepared: on a full disk each would take more.
+    // Files that failed attempts prepared: on a full disk each attempt would take more space.
     redo.clear_temps_from(temps)?;
     redo.clear_ways(plans)?;
     let changed = redo.judge(plans)?;
     redo.carry_out(plans, &changed, copies)
 }
 
-/// Removes what attempts that failed left, if the journal says nothing of any session, and
-/// gives what else is in the directory; or not, if it is `known` that none left anything.
+/// Removes the files that failed attempts left, if the journal names no session, and returns the
+/// rest of the directory. Returns `None` if it is `known` that no attempt left anything.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -88,7 +88,7 @@ pub(crate) fn clear(
         .map(Some)
 }
 
-/// Brings session files up to what the journal says since they were looked at.
+/// Brings session files up to the records that were journalled since they were looked at.
 ///
 /// # Errors
 /// As [`redo`].
@@ -110,14 +110,13 @@ struct Redo<'a> {
     backups: &'a Path,
     once: &'a Path,
     archive: &'a Path,
-    /// Where the bytes of each backup that the journal made are now, by its
-    /// file name.
+    /// The present place of each backup that the journal made, by its file name.
     kept: BTreeMap<String, PathBuf>,
     report: &'a mut RecoveryReport,
     renames: Vec<(PathBuf, PathBuf)>,
-    /// Names in the quarantine that were given away.
+    /// Names in the quarantine that are assigned already.
     asides: BTreeSet<PathBuf>,
-    /// Every backup's file name, and whether the backup is made; empty until asked for.
+    /// Every backup's file name, and true if the backup is made; empty until asked for.
     backup_names: BTreeMap<String, bool>,
     removals: Vec<PathBuf>,
     counter: u64,
@@ -157,15 +156,15 @@ impl<'a> Redo<'a> {
     ) -> Result<Adopted> {
         let mut adopted = Adopted::default();
         if plans.sessions.is_empty() {
-            // A sync of the whole file system waits for what every other program
-            // wrote; there is nothing of ours to wait for.
+            // A sync of the whole file system would wait for the writes of every other program, and
+            // there is nothing of ours to wait for.
             self.clear_temps(plans, &[])?;
             return Ok(adopted);
         }
         let planned = self.planned(plans);
-        // First: what is kept as it was found must not be written to before.
+        // First: files that are kept as found must not be written to before.
         for stem in changed {
-            // Looked at once more: what was seen of thousands would keep as many files open.
+            // Judged once more: keeping the results for thousands would keep as many files open.
             let Some(plan) = plans.sessions.get(*stem) else {
                 continue;
             };
@@ -199,9 +198,9 @@ impl<'a> Redo<'a> {
         Ok(adopted)
     }
 
-    /// Tries again where there is no space left, once what was prepared before has its names:
-    /// each file that was replaced is a file less. A crash then leaves some names changed, as
-    /// one while all are changed does.
+    /// Runs `attempt`; if there is no space left, changes the names that are prepared so far and
+    /// tries again: each replaced file frees space. A crash then leaves some names changed, like
+    /// one while all are changed.
     fn with_room(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let (renames, removals) = (self.renames.len(), self.removals.len());
         let (findings, scratch) = (self.report.findings.len(), self.counter);
@@ -235,7 +234,7 @@ impl<'a> Redo<'a> {
         }
     }
 
-    /// The sessions whose files another program changed.
+    /// Returns the sessions with files that another program changed.
     fn judge<'p>(&mut self, plans: &'p Plans) -> Result<BTreeSet<&'p str>>
     where
         'a: 'p,
@@ -252,7 +251,7 @@ impl<'a> Redo<'a> {
                 Ok(Judged::Changed(_) | Judged::Barred(_)) => {
                     changed.insert(&**stem);
                 }
-                // A block of one session must not keep all others from being served.
+                // A damaged block of one session must not keep all others from being served.
                 Err(error) if !error.may_pass() && self.is_no_longer(stem, plan)? => {
                     let finding = format!("{error}; what the journal holds is written there");
                     self.report.findings.push(finding);
@@ -263,7 +262,7 @@ impl<'a> Redo<'a> {
         Ok(changed)
     }
 
-    /// Whether a session's file has no room for lines of others after ours.
+    /// True if a session's file has no room for lines of others after ours.
     fn is_no_longer(&self, stem: &str, plan: &Plan) -> Result<bool> {
         let path = log_path(self.dir, stem);
         let info = self.storage.info(&path);
@@ -276,7 +275,7 @@ impl<'a> Redo<'a> {
         let planned = self.planned(plans);
         for (stem, plan) in &plans.sessions {
             self.clear_way(&self.sidecar_path(stem))?;
-            // What cannot be made again is not given up.
+            // A file that cannot be made again is not given up.
             if needs_no_file(planned, plan)? {
                 self.clear_way(&log_path(self.dir, stem))?;
             }
@@ -301,9 +300,8 @@ impl<'a> Redo<'a> {
         self.sidecar(stem, plan, before, copies)
     }
 
-    /// Sets aside what is no file and has the name of one of a session's that the
-    /// journal speaks of: it must keep neither that session's lines from it, nor
-    /// the store from opening.
+    /// Sets aside a thing that is no file and has the name of a session's file that the journal
+    /// names: it must keep neither that session's lines from it, nor the store from opening.
     fn clear_way(&mut self, path: &Path) -> Result<()> {
         let name = path.file_name().and_then(|name| name.to_str());
         let kind = files::kind_of(self.storage, path);
@@ -334,7 +332,7 @@ impl<'a> Redo<'a> {
         }
         for path in self.removals.drain(..) {
             match remove(self.storage, &path) {
-                // Somebody else's, of a name that is free: it is in nobody's way.
+                // It is another program's, and its name is free: it is in no session's way.
                 Err(Error::Io { source, .. }) if files::is_taken(&source) => {
                     let finding = format!("{} is not removed: {source}", path.display());
                     self.report.findings.push(finding);

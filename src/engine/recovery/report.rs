@@ -1,44 +1,44 @@
-//! What opening a directory found.
+//! The report of opening a directory.
 
-/// What opening the directory found and mended.
+/// The report of opening a directory: the findings, and what was mended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryReport {
-    /// Whether the last writer closed the store in order, or there was none.
-    /// Opened read-only beside a writer that is running, `false`.
+    /// True if the last writer closed the store in order, or there was none. `false` for a
+    /// read-only open beside a running writer.
     pub clean: bool,
-    /// Records that the journal held beyond its last checkpoint, all of which
-    /// are in the session files now; many may have been before. Opened
-    /// read-only, they are shown and the files are as they were.
+    /// Number of records that the journal held beyond its last checkpoint, all of which are in the
+    /// session files now; many may have been before. In a read-only open, they are shown and the
+    /// files are unchanged.
     pub replayed_records: u64,
-    /// Bytes of whole records in an unfinished last commit that were discarded.
-    /// Nobody was told that they would survive.
+    /// Bytes of whole records in an unfinished last commit that were discarded. No caller was told
+    /// that they would survive.
     pub torn_bytes: u64,
-    /// Sessions found.
+    /// Number of sessions found.
     pub sessions: usize,
-    /// Aliases that several sessions claim; see
+    /// Number of aliases that several sessions claim; see
     /// [`StoreHandle::alias_conflicts`](crate::StoreHandle::alias_conflicts).
     pub contested_aliases: usize,
-    /// Sessions, by key, that another program changed before this open, and the numbers
-    /// of the backups that hold what the journal had of them and they did not keep
-    /// ([`BackupReason::Conflict`](crate::BackupReason::Conflict)). An open that was cut
-    /// short may have made more, and logged them.
+    /// Sessions, by key, that another program changed before this open. The number is that of the
+    /// backup with the journal's lines that the program did not keep
+    /// ([`BackupReason::Conflict`](crate::BackupReason::Conflict)). An open that was cut short may
+    /// have made more backups, and logged them.
     pub conflicts: Vec<(String, u64)>,
-    /// Everything else that was met, one line each, for a person: damaged
-    /// sidecars, keys claimed twice, files another program changed.
+    /// All other findings, one line each, for a person: damaged sidecars, keys claimed twice, files
+    /// that another program changed.
     pub findings: Vec<String>,
-    /// Those of the findings that tell of lines which are gone.
+    /// The findings that report lost lines.
     pub(crate) losses: Vec<String>,
 }
 
 impl RecoveryReport {
-    /// Takes in a finding that tells of lines which are gone.
+    /// Takes in a finding that reports lost lines.
     pub(crate) fn lose(&mut self, finding: String) {
         self.losses.push(finding.clone());
         self.findings.push(finding);
     }
 
-    /// Puts before its own what an attempt found that was cut short, each once.
+    /// Puts the findings of an attempt that was cut short before its own, each once.
     pub(crate) fn follow(&mut self, earlier: Self) {
         put_before(&mut self.conflicts, earlier.conflicts);
         put_before(&mut self.findings, earlier.findings);

@@ -1,4 +1,4 @@
-//! Putting lost sidecars back, and noting what recovered ones say.
+//! Puts lost sidecars back, and copies recovered ones.
 
 use crate::disk::files;
 use crate::disk::files::sidecar::read_bytes;
@@ -14,14 +14,14 @@ use crate::disk::session_file::{self, SessionMeta};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
-/// Writes sidecars that were made again of their copies, and sets damaged ones in their place
-/// aside; replaces those that lack fields which another program dropped. Interrupted, it begins
-/// anew with the next open. Without space for the latter they are left to a later open: no store
-/// stays shut for a title.
+/// Writes sidecars that were restored from their copies, and sets damaged ones in their place
+/// aside. Also replaces sidecars that lack fields which another program dropped. If interrupted,
+/// the next open begins anew. Without space for the dropped fields they are left to a later open:
+/// no store stays shut for a title.
 ///
 /// # Errors
-/// As the operating system reports them. Served without its sidecar, a session
-/// would show what was truncated, and its copy would be replaced with that.
+/// As the operating system reports them. Served without its sidecar, a session would show truncated
+/// lines, and its copy would be replaced with that state.
 pub(crate) fn write(storage: &dyn Storage, places: Places<'_>, found: &Surveyed) -> Result<()> {
     let dir = places.dir;
     let restored = found.restored.iter();
@@ -61,8 +61,7 @@ pub(crate) fn write(storage: &dyn Storage, places: Places<'_>, found: &Surveyed)
     sync()
 }
 
-/// Writes each sidecar to a scratch file of its own. If one of them cannot be written, none
-/// stays.
+/// Writes each sidecar to a scratch file of its own. If one of them cannot be written, none stays.
 fn write_scratch<'a>(
     storage: &dyn Storage,
     dir: &Path,
@@ -78,7 +77,7 @@ fn write_scratch<'a>(
         written.push((stem, temp));
         if let Err(e) = wrote {
             for (_, temp) in &written {
-                // What cannot be removed is removed by the next open.
+                // The next open removes a file that cannot be removed here.
                 let _ = storage.remove_file(temp);
             }
             let temp = written.pop().map(|(_, temp)| temp).unwrap_or_default();
@@ -88,12 +87,12 @@ fn write_scratch<'a>(
     Ok(written)
 }
 
-/// Copies what the sidecars say that recovery brought up to the journal: the
-/// checkpoint that comes takes from the journal what it said of them.
+/// Copies the sidecars that recovery brought up to the journal: the next checkpoint takes their
+/// content from the journal.
 ///
 /// # Errors
-/// If a sync fails. What cannot be read is not copied, and what cannot be
-/// written is left to the next flush.
+/// If a sync fails. A sidecar that cannot be read is not copied, and a copy that cannot be written
+/// is left to the next flush.
 pub(crate) fn copy(
     storage: &dyn Storage,
     dir: &Path,

@@ -1,5 +1,4 @@
-//! Recovery from beginning to end: what the journal says is carried out, and a checkpoint
-//! says so.
+//! Runs a recovery from beginning to end: carries out the journal, and commits a checkpoint.
 
 use std::path::Path;
 
@@ -17,28 +16,28 @@ use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, Storage};
 
-/// What recovery did, and what it leaves to be done.
+/// The result of recovery, and the work that is left.
 pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     pub(crate) adopted: Adopted,
-    /// What is in the directory, if recovery read and did not change it.
+    /// The content of the directory, if recovery read it and did not change it.
     pub(crate) entries: Option<Vec<DirEntry>>,
 }
 
-/// What the last writer left.
+/// The files that the last writer left.
 pub(crate) struct Remains<'a> {
     pub(crate) storage: &'a dyn Storage,
     pub(crate) dir: &'a Path,
     pub(crate) home: &'a Home,
     pub(crate) scan: &'a Scan,
-    /// Whether the directory is known not to have changed since a clean end.
+    /// True if the directory is known not to have changed since a clean end.
     pub(crate) known: bool,
 }
 
-/// Brings the session files up to the journal, but for those that another program
-/// changed: what becomes of them is [journalled first](Remains::supersede). On a full disk it
-/// takes the space that is [kept](reserve) for that, and tells what it found in both tries: what
-/// the first set aside the second does not find.
+/// Brings the session files up to the journal, except those that another program changed: their
+/// changes are [journalled first](Remains::supersede). On a full disk it takes the space that is
+/// [kept](reserve) for that, and reports the findings of both tries: files that the first set aside
+/// are not found by the second.
 ///
 /// # Errors
 /// As the operating system reports them; the journal is whole then.
@@ -76,9 +75,9 @@ fn try_recover(
     report.clean = scan.clean || scan.is_empty();
     report.replayed_records = plans.records;
     report.torn_bytes = scan.torn_bytes;
-    // First, for on a full disk their room is what the lines need that follow.
+    // First, because on a full disk the lines that follow need this space.
     remove_strays(storage, home, scan)?;
-    // No record in the journal has these names, also none of an attempt cut short.
+    // No record in the journal has these names, nor one of an attempt cut short.
     let temps = scan.next_number << 32;
     let places = home.places(dir);
     let (mut adopted, mut entries) = (Adopted::default(), None);
@@ -99,7 +98,7 @@ fn try_recover(
 fn remove_strays(storage: &dyn Storage, home: &Home, scan: &Scan) -> Result<()> {
     for stray in &scan.strays {
         let path = home.journal.join(stray);
-        // A directory is nobody's of us, and in nobody's way.
+        // A directory is not ours, and in no file's way.
         let is_file = files::kind_of(storage, &path) == Some(FileKind::File);
         if is_file && stray.strip_suffix(".tmp").is_some() {
             storage
@@ -111,11 +110,11 @@ fn remove_strays(storage: &dyn Storage, home: &Home, scan: &Scan) -> Result<()> 
 }
 
 impl Remains<'_> {
-    /// Says in a new segment that everything before it is in the session files, or is
-    /// what its own records say, and removes the segments that held it. In that order:
-    /// with the old segments partly gone and nothing to cover them, what is left would
-    /// be replayed onto files that are ahead of it. Then it carries the records out.
-    /// Returns the last batch. Its batches are `producer`'s.
+    /// Records in a new segment that everything before it is in the session files or in its own
+    /// records, and removes the old segments. In that order: with the old segments partly gone and
+    /// no checkpoint to cover them, the rest would be replayed onto files that are ahead of it.
+    /// Then it carries the records out. Returns the number of the last batch. Its batches are
+    /// `producer`'s.
     ///
     /// # Errors
     /// As the operating system reports them; the next open goes on.
@@ -154,8 +153,8 @@ impl Remains<'_> {
     }
 }
 
-/// Commits, alone, that everything up to batch `sequence` is in the session
-/// files, and `records` with it.
+/// Commits, alone, that everything up to batch `sequence` is in the session files, together with
+/// `records`.
 ///
 /// # Errors
 /// As the committer reports them.

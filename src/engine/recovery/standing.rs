@@ -1,4 +1,4 @@
-//! What a session's two files are: what the record that is written next says of them.
+//! The present state of a session's two files, for the next record.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::disk::session_file;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
 
-/// What a session's two files are.
+/// The present state of a session's two files.
 #[derive(Debug)]
 pub(crate) struct Standing {
     len: u64,
@@ -41,12 +41,12 @@ impl Standing {
         })
     }
 
-    /// Whether the sidecar is this.
+    /// True if the sidecar has this content.
     pub(crate) fn says(&self, image: &[u8]) -> bool {
         self.sidecar == image
     }
 
-    /// What a record says of them.
+    /// Returns the state that a record states.
     pub(crate) fn prior(&self) -> Prior<'_> {
         Prior {
             len: self.len,

@@ -1,4 +1,4 @@
-//! Taking stock of a directory: which sessions there are, and whose they are.
+//! Takes stock of a directory: its sessions and their owners.
 
 mod sidecars;
 
@@ -18,14 +18,14 @@ use crate::engine::home;
 use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, Storage};
 
-/// What other programs did to sessions that the journal speaks of.
+/// The changes of other programs to sessions that the journal names.
 #[derive(Debug, Default)]
 pub(crate) struct Others {
-    /// Sessions that are deleted, and were made again.
+    /// Sessions that are deleted and were made again.
     pub(crate) revived: Vec<(String, Option<SessionMeta>)>,
-    /// Sessions whose files were removed.
+    /// Sessions with files that were removed.
     pub(crate) gone: HashSet<String>,
-    /// What the sidecars of sessions say that others wrote.
+    /// Sidecars of sessions that other programs wrote.
     pub(crate) changed: BTreeMap<String, SessionMeta>,
 }
 
@@ -34,15 +34,15 @@ pub(crate) struct Surveyed {
     pub(crate) catalog: Catalog,
     /// Lost sidecars, by file name.
     pub(crate) restored: BTreeMap<String, Restored>,
-    /// Sidecars with what another program dropped of them, by file name.
+    /// Sidecars with the fields that another program dropped, by file name.
     pub(crate) tagged: Vec<(String, SessionMeta)>,
 }
 
-/// Finds every session of `dir`: those with files, and those that `plans` makes or unmakes
-/// without its having been carried out yet, but for what others did to those. Sidecars that
-/// are missing or do not decode are made again of `copies`. If the copies
-/// [were read](Copies::read_tagged) for that, sidecars get back the fields that another
-/// program dropped. `entries`: what is in the directory, if it was just read.
+/// Finds every session of `dir`: those with files, and those that `plans` makes or deletes without
+/// having been carried out yet, except for the changes of others. Sidecars that are missing or do
+/// not decode are restored from `copies`. If the copies [were read](Copies::read_tagged) for that,
+/// sidecars get back the fields that another program dropped. `entries`: the content of the
+/// directory, if it was just read.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -62,7 +62,7 @@ pub(crate) fn survey(
         Some(entries) => sorted(entries, report),
         None => sorted(list(storage, dir)?, report),
     };
-    // Names of sidecars that are not lost, whatever they say.
+    // Names of sidecars that are not lost, whatever their content.
     let mut taken: HashSet<String> = linked.into_iter().collect();
     let planned = |stem: &str| plans.sessions.get(stem);
     let exists = |stem: &str, plan: &Plan| plan.exists() && !others.gone.contains(stem);
@@ -102,7 +102,7 @@ pub(crate) fn survey(
     }
     metas.extend(images);
     for (stem, meta) in others.revived {
-        // One that names no key is for whom its file name spells.
+        // One that names no key belongs to the key that its file name spells.
         if meta.as_ref().is_none_or(|meta| meta.key.is_empty()) {
             logs.push(stem.clone());
         }
@@ -115,7 +115,7 @@ pub(crate) fn survey(
         copies.read()?;
         match copies.restore(stem) {
             Ok(found) => restored.extend(found.map(|found| (stem.clone(), found))),
-            // It reaches no other session, and its owner will meet it again.
+            // It affects no other session, and its owner will meet it again.
             Err(error) => {
                 let name = session_file::sidecar_name(stem);
                 let finding = format!("{name} is lost, and cannot be made again: {error}");
@@ -136,8 +136,8 @@ pub(crate) fn survey(
             catalog.enter_orphan(stem, have_logs.contains(stem));
         }
     }
-    // With a log beside it the name is in use; the file is set aside, as a
-    // damaged sidecar is, when a new one is written.
+    // With a log beside it the name is in use; the file is set aside, as a damaged sidecar is, when
+    // a new one is written.
     for stem in unimported.iter().filter(|stem| !logs.contains(stem)) {
         catalog.reserve(stem);
     }
@@ -156,7 +156,7 @@ pub(crate) fn survey(
 struct Listed {
     sidecars: Vec<String>,
     logs: Vec<String>,
-    /// Names that something else has: no session can have them.
+    /// Names that other things have: no session can have them.
     blocked: Vec<String>,
     /// Names of sidecars that are links.
     linked: Vec<String>,
@@ -167,11 +167,11 @@ fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
     entries.map_err(|e| Error::io("list", dir, e))
 }
 
-/// Tells names of sessions from others. A directory, link or pipe in the place of a session
-/// file is that session's, which answers with an error: taken for no file, the next message
-/// would begin a second session beside it. A directory or pipe in the place of a sidecar is as good as a damaged sidecar, for
-/// the history is there, and it goes out of the way when a sidecar is written. A
-/// link there is as good as one that cannot be read: behind it may stand how much
+/// Tells names of sessions from others. A directory, link or pipe in the place of a session file
+/// belongs to that session, which answers with an error: were it ignored, the next message would
+/// begin a second session beside it. A directory or pipe in the place of a sidecar counts as a
+/// damaged sidecar, for the history is there, and it is moved out of the way when a sidecar is
+/// written. A link there counts as one that cannot be read: the sidecar behind it may say how much
 /// of the session is hidden.
 fn sorted(entries: Vec<DirEntry>, report: &mut RecoveryReport) -> Listed {
     let mut listed = Listed::default();
@@ -205,9 +205,9 @@ fn sorted(entries: Vec<DirEntry>, report: &mut RecoveryReport) -> Listed {
     listed
 }
 
-/// Whether the session file of this name is that of another spelling of it: the
-/// file system folds names, and a session's two files were spelled in two ways.
-/// As nobody's it would be given to a second session.
+/// True if the session file of this name is that of another spelling of it: the file system folds
+/// names, and a session's two files were spelled in two ways. Without this check it would be given
+/// to a second session.
 fn is_twins(storage: &dyn Storage, dir: &Path, catalog: &Catalog, stem: &str) -> bool {
     let inode = |stem: &str| Some(storage.info(&files::log_path(dir, stem)).ok()?.inode);
     let twins = catalog.twins(stem);
@@ -215,11 +215,11 @@ fn is_twins(storage: &dyn Storage, dir: &Path, catalog: &Catalog, stem: &str) ->
     twins.iter().any(is_same)
 }
 
-/// If several sidecars claim one key, the one under the key's own file name has
-/// it (PicoClaw's name, or one with the key's hash), else the first by file name.
-/// The key is listed once, and the winner's aliases alone lead to it. The others stay
-/// on disk as they are, told in a finding, and their names are nobody's: given to the
-/// key that they spell, they would show it another's history.
+/// Enters the sessions. If several sidecars claim one key, the one under the key's own file name
+/// has it (PicoClaw's name, or one with the key's hash), else the first by file name. The key is
+/// listed once, and only the winner's aliases lead to it. The others stay on disk as they are and
+/// are reported in a finding. Their names are given to no session: given to the key that they
+/// spell, they would show it another's history.
 fn entered(
     mut metas: Vec<(String, SessionMeta)>,
     rule: NameRule,
@@ -251,7 +251,7 @@ fn entered(
     catalog
 }
 
-/// Which of these have the key that they name.
+/// Returns, for each sidecar, true if it has the key that it names.
 fn winners(metas: &[(String, SessionMeta)]) -> Vec<bool> {
     let is_own = |(stem, meta): &(String, SessionMeta)| {
         let key = &meta.key;
@@ -270,7 +270,7 @@ fn winners(metas: &[(String, SessionMeta)]) -> Vec<bool> {
     wins
 }
 
-/// After those whose sidecars are there: these win if both claim a key.
+/// Enters restored sidecars after those that are there: the latter win if both claim a key.
 fn enter_restored(
     catalog: &Catalog,
     restored: &mut BTreeMap<String, Restored>,
@@ -286,7 +286,7 @@ fn enter_restored(
     });
 }
 
-/// Says how many sessions there are, and aliases that several claim.
+/// Reports the number of sessions, and of aliases that several claim.
 pub(crate) fn report_on(catalog: &Catalog, report: &mut RecoveryReport) {
     report.sessions = catalog.len();
     report.contested_aliases = catalog.alias_conflicts().len();

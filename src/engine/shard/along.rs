@@ -1,4 +1,4 @@
-//! What goes along with the lines of a session that goes on under another key: see
+//! The data that goes along when a session's lines move to another key: see
 //! [`moving`](super::moving).
 
 use std::io;
@@ -17,22 +17,23 @@ use crate::engine::shard::rebase::make_directory;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
 
-/// What goes along with the lines of a session.
+/// The data that goes along with the lines of a session.
 #[derive(Debug)]
 pub(crate) struct Move {
     /// Its shard, and its number there.
     pub(super) from: (usize, usize),
-    /// What it is now.
+    /// The new session's entry.
     entry: Arc<Entry>,
-    /// What turns offsets in its file into positions, if those stay.
+    /// Turns offsets in its file into positions, if the offsets stay.
     pub(super) numbering: Option<Numbering>,
-    /// The lines that say which messages it took once.
+    /// The lines that name the messages it took once.
     pub(super) once: String,
     pub(super) backups: Vec<MovedBackup>,
     /// The highest number that a backup had.
     highest: u64,
     parts: Vec<MovedPart>,
-    /// Of a session that comes out of the trash, its aliases that were keys of others, too.
+    /// For a session that comes out of the trash: those of its aliases that were keys of others,
+    /// too.
     pub(super) aliases_over_keys: Option<Vec<String>>,
 }
 
@@ -53,7 +54,7 @@ struct MovedPart {
 }
 
 impl Move {
-    /// What goes along from a session to another.
+    /// Collects the data that goes along from one session to another.
     pub(super) fn new(
         from: (usize, usize),
         (old, entry): (&Entry, &Arc<Entry>),
@@ -68,7 +69,7 @@ impl Move {
             link: shared.next_temp(),
             name: Name {
                 stem: new.to_string(),
-                // One that was written down finds the same backup, unless it is another's.
+                // A number that a caller wrote down finds the same backup, unless it is another's.
                 number: if next == 1 {
                     stored.name.number
                 } else {
@@ -102,8 +103,8 @@ impl Move {
             aliases_over_keys: None,
         }
     }
-    /// Copies the backups and the archive under hidden names, on disk. If that fails
-    /// nothing is left of it.
+    /// Copies the backups and the archive under hidden names, synced. On failure, none of them is
+    /// left.
     ///
     /// # Errors
     /// `StorageFull` and other refusals of the operating system; `Poisoned` if something could
@@ -164,7 +165,7 @@ impl Move {
         synced.map_err(|e| Error::sync(&archive.dir, e))
     }
 
-    /// Removes what was prepared and will not be kept.
+    /// Removes the prepared files, which will not be kept.
     pub(super) fn discard(&self, shared: &Shared, temp: &str) {
         let links = self.backups.iter();
         let links = links.map(|backup| shared.backups.dir.join(&backup.link));
@@ -189,7 +190,7 @@ impl Move {
         extents: &[Option<Extent>],
     ) -> io::Result<()> {
         let (storage, backups, archive) = (&*shared.storage, &shared.backups, &shared.archive);
-        // Before and after, as when a file becomes a backup.
+        // Before and after the renames, as when a file becomes a backup.
         shared.names_changed();
         for (backup, extent) in self.backups.iter().zip(extents) {
             let Some(extent) = extent else { continue };
@@ -211,7 +212,7 @@ impl Move {
         Ok(())
     }
 
-    /// Brings along what is known of backups besides their lines.
+    /// Brings along the rest of a backup: the sidecar, and the highest number given.
     pub(super) fn follow_up(&self, shared: &Shared) -> Result<()> {
         let (storage, backups) = (&*shared.storage, &shared.backups);
         for MovedBackup { was, name, .. } in &self.backups {

@@ -1,4 +1,4 @@
-//! Who is answered, and with what.
+//! Answers to callers.
 
 use std::fmt::Debug;
 use std::task::Waker;
@@ -9,17 +9,17 @@ use crate::ground::sync::slot::Promise;
 /// A promise of a verb's result.
 pub(crate) type Answer<T> = Promise<Result<T>>;
 
-/// Who is answered once a change holds, or cannot. What they are told if it holds
-/// was fixed when it was staged.
+/// The party to answer once a change holds or has failed. The value for success was fixed when the
+/// change was staged.
 #[derive(Debug, Default)]
 pub(crate) enum Ack {
-    /// Its caller has the answer.
+    /// The caller has its answer.
     #[default]
     Given,
-    /// No caller asked for the change, and it counts as nobody's command.
+    /// No caller asked for the change, and it is not counted as a command.
     Nobody,
     Done(Answer<()>),
-    /// Its caller is answered by the number that what they queued has in the shard's inbox.
+    /// The caller is answered by the number of its item in the shard's inbox.
     Numbered {
         shard: usize,
         number: u64,
@@ -34,7 +34,7 @@ impl Ack {
         Self::Told(Box::new(Valued { answer, value }))
     }
 
-    /// Answers everybody who waits for one and the same change.
+    /// Answers every caller that waits for one and the same change.
     pub(crate) fn all(answers: Vec<Answer<()>>) -> Self {
         if answers.is_empty() {
             return Self::Given;
@@ -42,12 +42,12 @@ impl Ack {
         Self::Told(Box::new(answers))
     }
 
-    /// Whether a caller waits for it.
+    /// True if a caller waits for it.
     pub(crate) fn is_awaited(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Numbered { .. } | Self::Told(_))
     }
 
-    /// Answers, unless that goes by number; the tasks to wake are added to `wakers`.
+    /// Answers, unless the answer goes by number; the tasks to wake are added to `wakers`.
     pub(crate) fn settle(self, result: &Result<()>, wakers: &mut Vec<Waker>) {
         match self {
             Self::Given | Self::Nobody | Self::Numbered { .. } => {}
@@ -57,7 +57,7 @@ impl Ack {
     }
 }
 
-/// Somebody who is told more than that a change holds.
+/// A receiver that gets more than the fact that a change holds.
 pub(crate) trait Told: Debug + Send {
     /// See [`Ack::settle`].
     fn settle(self: Box<Self>, result: &Result<()>, wakers: &mut Vec<Waker>);

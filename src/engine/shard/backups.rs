@@ -1,4 +1,4 @@
-//! The registry of backups: which a session has, and which are about to go.
+//! The registry of backups: the backups of each session, and those about to go.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,11 +12,11 @@ use crate::ground::storage::{OpenMode, Storage};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::atomic::AtomicBool;
 
-/// The directory of backups, and what stands in it.
+/// The directory of backups, and the files in it.
 #[derive(Debug)]
 pub(crate) struct Backups {
     pub(crate) dir: PathBuf,
-    /// Whether `dir` is known to be on disk by its name.
+    /// True if the name of `dir` is known to be on disk.
     pub(crate) synced: Arc<AtomicBool>,
     known: Mutex<Known>,
 }
@@ -25,11 +25,10 @@ pub(crate) struct Backups {
 #[derive(Debug, Default)]
 struct Known {
     here: BTreeMap<String, BTreeMap<u64, Stored>>,
-    /// The highest number that was given to a backup of a session and is marked as
-    /// given.
+    /// The highest number given to a backup of a session for which a marker file exists.
     marked: BTreeMap<String, u64>,
-    /// Their files are about to be removed, and may come back should that fail:
-    /// their numbers are taken, and who deletes the session removes them too.
+    /// Backups with files about to be removed; they come back if that fails. Their numbers stay
+    /// taken, and deleting the session removes them too.
     dying: BTreeMap<String, BTreeMap<u64, Stored>>,
 }
 
@@ -58,9 +57,8 @@ impl Backups {
         Ok(backups)
     }
 
-    /// Keeps the number of a backup that is about to be removed from being given
-    /// again, also after the next open: whoever wrote it down would restore another
-    /// conversation.
+    /// Prevents the number of a backup that is about to be removed from being given again, also
+    /// after the next open: a caller that wrote it down would restore another conversation.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -92,18 +90,18 @@ impl Backups {
         *marked = number.max(*marked);
     }
 
-    /// The sidecar that went with a backup, if one was kept.
+    /// Returns the sidecar that went with a backup, if one was kept.
     pub(crate) fn sidecar(&self, storage: &dyn Storage, name: &Name) -> Option<SessionMeta> {
         let bytes = sidecar::read_bytes(storage, &self.dir.join(name.sidecar())).ok()?;
         session_file::decode_sidecar(&bytes).ok()
     }
 
-    /// Where a backup stands.
+    /// Returns the path of a backup.
     pub(crate) fn path(&self, name: &Name) -> PathBuf {
         self.dir.join(name.to_text())
     }
 
-    /// The number of a session's next backup.
+    /// Returns the number of a session's next backup.
     pub(crate) fn next_number(&self, stem: &str) -> u64 {
         let known = self.known.lock();
         let last = |all: &BTreeMap<String, BTreeMap<u64, Stored>>| {
@@ -115,7 +113,7 @@ impl Backups {
         last.map_or(1, |number| number.saturating_add(1))
     }
 
-    /// A session's backups, oldest first.
+    /// Returns a session's backups, oldest first.
     pub(crate) fn of(&self, stem: &str) -> Vec<Stored> {
         let known = self.known.lock();
         let own = known.here.get(stem).into_iter();
@@ -130,7 +128,7 @@ impl Backups {
         insert(&mut self.known.lock().here, stored);
     }
 
-    /// Forgets a backup that is about to be removed; whether it was there.
+    /// Forgets a backup that is about to be removed; returns true if it was there.
     pub(crate) fn forget(&self, name: &Name) -> bool {
         let mut known = self.known.lock();
         let stored = remove(&mut known.here, name);
@@ -141,8 +139,7 @@ impl Backups {
         found
     }
 
-    /// A [forgotten](Self::forget) backup stays after all, unless its session
-    /// was deleted meanwhile.
+    /// Puts a [forgotten](Self::forget) backup back, unless its session was deleted meanwhile.
     pub(crate) fn recall(&self, name: &Name) {
         let mut known = self.known.lock();
         if let Some(stored) = remove(&mut known.dying, name) {
@@ -150,13 +147,12 @@ impl Backups {
         }
     }
 
-    /// The file of a [forgotten](Self::forget) backup is gone.
+    /// Notes that the file of a [forgotten](Self::forget) backup is gone.
     pub(crate) fn gone(&self, name: &Name) {
         remove(&mut self.known.lock().dying, name);
     }
 
-    /// Forgets a deleted session's backups; the paths of all that may have a file
-    /// still.
+    /// Forgets a deleted session's backups; returns the paths of all that may still have a file.
     pub(crate) fn take(&self, stem: &str) -> Vec<PathBuf> {
         let mut known = self.known.lock();
         let last = known.marked.remove(stem);
@@ -176,8 +172,8 @@ fn insert(all: &mut BTreeMap<String, BTreeMap<u64, Stored>>, stored: Stored) {
     own.insert(stored.name.number, stored);
 }
 
-/// Takes out the backup of this very name: a session that was deleted numbers
-/// its backups anew.
+/// Takes out the backup with exactly this name: a session that was deleted numbers its backups
+/// anew.
 fn remove(all: &mut BTreeMap<String, BTreeMap<u64, Stored>>, name: &Name) -> Option<Stored> {
     let own = all.get_mut(&name.stem)?;
     if own.get(&name.number)?.name != *name {

@@ -1,5 +1,5 @@
-//! What a worker staged in one turn: records for the journal, and what to do
-//! with the sessions once those records hold.
+//! The changes that a worker stages in one turn: records for the journal, and the changes to
+//! sessions once those records hold.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::disk::session_file::{Meta, MetaStep};
 pub(crate) struct Op {
     pub(crate) shard: usize,
     pub(crate) session: usize,
-    /// The flush epoch its record carries a sidecar image for, 0 for none.
+    /// The flush epoch of the sidecar image in its record, 0 if the record has none.
     pub(crate) imaged: u64,
-    /// Readers see it, and its caller has the answer: a buffered change is shown
-    /// before it is synced.
+    /// True if readers see it and its caller has the answer: a buffered change is shown before it
+    /// is synced.
     pub(crate) shown: bool,
     pub(crate) ack: Ack,
     pub(crate) change: Change,
 }
 
-/// What to do to a session once the record holds.
+/// The change to a session once the record holds.
 #[derive(Debug)]
 pub(crate) enum Change {
     Append {
@@ -39,7 +39,7 @@ pub(crate) enum Change {
     Meta {
         meta: Meta,
     },
-    /// Nothing: the record has the whole sidecar, as the changes before it make it.
+    /// Changes nothing: the record has the whole sidecar, as the earlier changes make it.
     Image {
         meta: Meta,
     },
@@ -60,13 +60,13 @@ pub(crate) enum Change {
 /// Lines that a record adds.
 #[derive(Debug)]
 pub(crate) struct Added {
-    /// Where they begin in the batch of the record, and their length, bytes.
+    /// Where they begin in the record's batch, and their length, bytes.
     pub(crate) at: usize,
     pub(crate) len: usize,
     pub(crate) lines: u64,
     /// CRC-32 of the whole log after them.
     pub(crate) crc: u32,
-    /// The line that says which message they are, if they are to be there once only.
+    /// For a message that is to be there only once: the line that names it.
     pub(crate) once: Option<Box<str>>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Added {
 #[derive(Debug)]
 pub(crate) struct Swap {
     pub(crate) prepared: Prepared,
-    /// Length of the lines that were added to the prepared file since.
+    /// Length of the lines that were added to the prepared file since, bytes.
     pub(crate) tail: u64,
     pub(crate) tail_lines: u64,
     /// CRC-32 of the whole file.
@@ -82,27 +82,27 @@ pub(crate) struct Swap {
     pub(crate) origin: Origin,
 }
 
-/// What a new session file is.
+/// The origin of a new session file's lines.
 #[derive(Debug)]
 pub(crate) enum Origin {
     /// The live lines of the old one.
     Compaction {
-        /// By the clock that does not go back.
+        /// When it began, by the monotonic clock.
         began: Duration,
     },
-    /// Lines that were not there before, and count as written.
+    /// Lines that were not there before; they are counted as written.
     Lines,
-    /// The lines of the old one, of which one is hidden now and another may be in its place.
-    /// It begins as the old one does.
+    /// The lines of the old one, of which one is hidden now and another may take its place. It
+    /// begins as the old one does.
     Amended,
-    /// A backup, or a beginning of the old one.
+    /// A backup, or the first bytes of the old one.
     Rebase(Box<Rebasing>),
     /// The lines of another session, which goes on as this one.
     Moved(Arc<Move>),
 }
 
 impl Change {
-    /// Makes the sidecar that goes with it of the one before it, if it leaves one.
+    /// Updates `sidecar` to its state after this change, if the change leaves one.
     pub(crate) fn change(&self, sidecar: &mut Meta) {
         match self {
             Self::Append { meta, .. } => sidecar.take(meta),
@@ -114,7 +114,7 @@ impl Change {
         }
     }
 
-    /// The lines that it adds.
+    /// Returns the lines that it adds.
     pub(crate) fn added(&self) -> Option<&Added> {
         match self {
             Self::Append { added, .. } | Self::Truncate { added, .. } => Some(added),
@@ -122,7 +122,7 @@ impl Change {
         }
     }
 
-    /// Whether settling it touches no file, for certain.
+    /// True if settling it certainly touches no file.
     pub(crate) fn is_plain(&self) -> bool {
         matches!(
             self,
@@ -131,20 +131,20 @@ impl Change {
     }
 }
 
-/// Room for the records of several batches, bytes. Each by itself would be allocated on one
+/// Room for the records of several batches, bytes. Without it, each batch would be allocated on one
 /// thread and freed on another.
 const BLOCK: usize = 1 << 20;
 
-/// What mostly stands around lines in a batch, at most, bytes.
+/// Usual upper bound of a record's bytes besides its lines.
 const AROUND: usize = 1 << 10;
 
-/// What one turn staged.
+/// The changes and records of one turn.
 #[derive(Debug, Default)]
 pub(crate) struct Staging {
     pub(crate) records: BytesMut,
     pub(crate) ops: VecDeque<Op>,
     pub(crate) durable: bool,
-    /// Whether a record frees space.
+    /// True if a record frees space.
     pub(crate) frees: bool,
 }
 
@@ -155,24 +155,24 @@ impl Staging {
         self.ops.push_back(op);
     }
 
-    /// Takes the records, with room for the one that ends their batch. What is staged next
-    /// goes behind them.
+    /// Takes the records, with room for the record that ends their batch. Later records are staged
+    /// behind them.
     pub(crate) fn take_records(&mut self) -> BytesMut {
         let len = self.records.len();
         self.records.reserve(record::COMMIT_LEN);
         let mut rest = self.records.split_off(len + record::COMMIT_LEN);
-        // What is left of a larger one would keep all of it in memory.
+        // The remainder of a larger block would keep all of that block in memory.
         if len > BLOCK || !(BLOCK / 16..=BLOCK).contains(&rest.capacity()) {
             rest = BytesMut::with_capacity(BLOCK);
         }
         std::mem::replace(&mut self.records, rest)
     }
 
-    /// Stages the record of a change that is pushed next, and returns where it ends in the
+    /// Stages the record of a change that is pushed next, and returns the offset of its end in the
     /// batch.
     pub(crate) fn encode(&mut self, record: &Record<'_>, level: Durability) -> usize {
         if let Record::Append { bytes, .. } = record {
-            // A large one in one step: grown twice, it would be copied.
+            // A large one in one step: a buffer that grows twice is copied.
             self.records.reserve(bytes.len() + AROUND);
         }
         record::encode(&mut self.records, record);
@@ -190,12 +190,12 @@ impl Added {
 }
 
 impl Op {
-    /// Whether a caller asked for it.
+    /// True if a caller asked for it.
     pub(crate) fn is_command(&self) -> bool {
         !matches!(self.ack, Ack::Nobody)
     }
 
-    /// Lines of it that readers do not see yet, and their bytes.
+    /// Returns the lines of it that readers do not see yet: their number, and their bytes.
     pub(crate) fn unseen(&self) -> (u64, u64) {
         match self.change.added() {
             Some(added) if !self.shown => (added.lines, added.len as u64),

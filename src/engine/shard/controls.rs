@@ -1,4 +1,4 @@
-//! Finding out what a session's control records say, for the verbs that need it.
+//! Reads a session's control records, for the verbs that need them.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Shard {
         });
     }
 
-    /// What the control records say is known.
+    /// Takes in the control records that were read.
     pub(super) fn controls_read(
         &mut self,
         id: usize,

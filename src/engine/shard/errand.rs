@@ -1,9 +1,9 @@
 //! Writing the files of one session while others drive its worker.
 //!
-//! What is written is decided under the worker's seat, and what came of it is noted under
-//! it. In between callers and the committer stage and settle what touches no file; the
-//! worker's thread, which alone touches files, is busy here. Under the seat, a caller would
-//! wait for a disk, and for two threads after that.
+//! The errand is decided under the worker's seat, and its result is noted under it. In between,
+//! callers and the committer stage and settle changes that touch no file, while the worker's
+//! thread, which alone touches files, is busy here. If the write were made under the seat, a caller
+//! would wait for a disk, and then for two threads.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::shared::Shared;
 use crate::disk::files::sidecar::Sidecar;
 use crate::ground::storage::StorageFile;
 
-/// What is to be written, of one session.
+/// The writes due for one session.
 #[derive(Debug)]
 pub(super) struct Errand {
     pub(super) shard: usize,
@@ -22,11 +22,11 @@ pub(super) struct Errand {
     pub(super) purpose: Purpose,
     pub(super) lines: Option<NewLines>,
     pub(super) sidecar: Option<NewSidecar>,
-    /// When it was begun.
+    /// When it began.
     pub(super) started: Duration,
 }
 
-/// Why it is written.
+/// The reason for the writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Lines,
@@ -48,12 +48,12 @@ pub(super) struct NewSidecar {
     pub(super) path: PathBuf,
     pub(super) bytes: Vec<u8>,
     pub(super) was: Sidecar,
-    /// Whether the journal holds a whole image: what a crash leaves half written is
+    /// True if the journal holds a whole image: a sidecar that a crash leaves half written is
     /// mended from that.
     pub(super) in_journal: bool,
 }
 
-/// What came of it.
+/// The result of an errand.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) errand: Errand,
@@ -63,7 +63,7 @@ pub(super) struct Done {
 }
 
 impl Errand {
-    /// Writes. The sidecar only after the lines that it counts.
+    /// Writes. The sidecar follows only if the lines that it counts were written.
     pub(super) fn run(self, shared: &Shared) -> Done {
         let lines = self.lines.as_ref().map_or(Ok(()), NewLines::write);
         let sidecar = self.sidecar.as_ref().filter(|_| lines.is_ok());

@@ -1,5 +1,5 @@
-//! Bringing a session's two files up to date, for a flush or for those who read
-//! the sidecars beside us.
+//! Brings a session's two files up to date, for a flush or for other programs that read the
+//! sidecars.
 
 use std::io;
 use std::path::Path;
@@ -20,8 +20,8 @@ use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 impl Shard {
-    /// The sessions to flush; the list starts anew. None of them stands in it
-    /// any more: one that the flush does not come to must find its way back.
+    /// Takes the list of sessions to flush; a new list starts. Each session is marked as unlisted,
+    /// so that one that the flush does not reach can be listed again.
     pub(super) fn take_dirty(&mut self) -> Vec<usize> {
         let dirty = std::mem::take(&mut self.dirty);
         for &id in &dirty {
@@ -30,7 +30,7 @@ impl Shard {
         dirty
     }
 
-    /// The sessions whose sidecar is behind.
+    /// Returns the sessions with an outdated sidecar.
     pub(super) fn stale_sidecars(&self) -> Vec<usize> {
         let stale = |&&id: &&usize| match &self.sessions[id] {
             Resident::Ready(session) => session.sidecar_dirty,
@@ -39,15 +39,15 @@ impl Shard {
         self.dirty.iter().filter(stale).copied().collect()
     }
 
-    /// What a session owes whose files were written, for a flush. The copy may be newer
-    /// than they are: the journal holds what is newer.
+    /// Returns the syncs that a session with written files owes, for a flush. The copy may be newer
+    /// than the files: the journal holds the newer changes.
     pub(super) fn flushed(&mut self, id: usize, turn: &mut Turn<'_>) -> (Flushed, Option<Copy>) {
         let copy = self.copy_sidecar(id, turn);
         (self.owed(id), copy)
     }
 
-    /// What a session owes to the disk. What it owes from here on is the next
-    /// flush's; one that still lists it may sync some of it twice.
+    /// Takes the syncs that a session owes to the disk. Later writes belong to the next flush; a
+    /// flush that still lists the session may sync some of them twice.
     fn owed(&mut self, id: usize) -> Flushed {
         let session = self.session(id);
         let (sidecar, unheld) = session.owed.take();
@@ -60,15 +60,16 @@ impl Shard {
         }
     }
 
-    /// A copy of what a session's sidecar says, if the last one says something
-    /// else. Appends change nothing of it and cost nothing.
+    /// Returns a copy of the sidecar, if it differs from the last copy. Appends do not change the
+    /// copied fields and cost nothing.
     fn copy_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Option<Copy> {
         let shared = turn.shared;
         let order = || shared.copied.fetch_add(1, Ordering::Relaxed);
         let session = self.session(id);
         let stem = session.entry.stem.clone();
         if !session.exists {
-            // It was deleted. Of another session by now, the name has its copy.
+            // It was deleted. If the name belongs to another session by now, that session's copy
+            // stands.
             let gone = !shared.catalog.is_others(&stem, &session.entry.key);
             return gone.then(|| Copy::gone(stem, order()));
         }
@@ -102,8 +103,8 @@ impl Shard {
 
     /// Writes a session's sidecar, if it is behind.
     ///
-    /// # Errors
-    /// It stays behind then; what is on disk is the old one, or can be set
+    /// The sidecar stays behind. The file on disk is the old one, or can be mended from the
+    /// journal.
     /// right from the journal.
     pub(super) fn write_sidecar(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
         let Some(sidecar) = self.begin_sidecar(id, turn) else {
@@ -113,9 +114,9 @@ impl Shard {
         self.finish_sidecar(id, &sidecar, written, turn)
     }
 
-    /// The sidecar that is to be written; nothing if it is up to date. What changes it from
-    /// here on makes it stale again, and is recorded as coming after it: a record that says
-    /// that there was none before would make this one another program's after a crash.
+    /// Returns the sidecar to write, or `None` if it is up to date. Later changes make it stale
+    /// again and are recorded as coming after it. A record that claimed that there was no sidecar
+    /// before would make this one another program's after a crash.
     pub(super) fn begin_sidecar(&mut self, id: usize, turn: &Turn<'_>) -> Option<NewSidecar> {
         let session = self.session(id);
         if !session.sidecar_dirty || !session.exists {
@@ -134,7 +135,7 @@ impl Shard {
         Some(sidecar)
     }
 
-    /// Notes what came of writing a sidecar.
+    /// Notes the result of writing a sidecar.
     ///
     /// # Errors
     /// As [`write_sidecar`](Self::write_sidecar).
@@ -156,7 +157,7 @@ impl Shard {
         Ok(())
     }
 
-    /// A sidecar that was begun is not written.
+    /// Notes that a sidecar that was begun is not written.
     pub(super) fn leave_sidecar(&mut self, id: usize, sidecar: &NewSidecar) {
         let session = self.session(id);
         session.sidecar_dirty = true;
@@ -177,7 +178,7 @@ impl Session {
 }
 
 impl NewSidecar {
-    /// Writes it in place of what stands there.
+    /// Writes it over the file of that name.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -195,15 +196,15 @@ impl NewSidecar {
             other => other,
         };
         match put {
-            // Somebody put it there since. Were that an error, no flush would succeed
-            // while it is there, and the journal would grow for ever.
+            // Another program put it there since. Were that an error, no flush would succeed while
+            // it is there, and the journal would grow without bound.
             Err(e) if is_taken(&e) => create_in_place_of(path, bytes, shared),
             other => other,
         }
     }
 }
 
-/// Sets aside what has the sidecar's name, and writes the sidecar.
+/// Sets aside the file that has the sidecar's name, and writes the sidecar.
 fn create_in_place_of(
     path: &Path,
     bytes: &[u8],
@@ -213,10 +214,10 @@ fn create_in_place_of(
     create(&*shared.storage, path, bytes)
 }
 
-/// Moves what has the name of a file of ours to the quarantine.
+/// Moves a file that has a name of ours to the quarantine.
 pub(super) fn set_aside(path: &Path, shared: &Shared) -> io::Result<()> {
     match files::set_aside(&*shared.storage, path, &shared.quarantine) {
-        // Set aside before, by an attempt that then found no space.
+        // An earlier attempt set it aside and then found no space.
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         renamed => {
             let aside = renamed?;
@@ -252,7 +253,7 @@ fn overwrite(path: &Path, bytes: &[u8], shared: &Shared) -> io::Result<Arc<dyn S
         file.read_exact_at(&mut old, 0)?;
     }
     let Some(on_the_way) = session_file::on_the_way(&old, bytes) else {
-        // What a power loss leaves of it is mended from the journal.
+        // The journal mends whatever a power loss leaves of it.
         return exchange(path, bytes, false, shared);
     };
     for longer in on_the_way {
@@ -268,7 +269,7 @@ fn replace(path: &Path, bytes: &[u8], shared: &Shared) -> io::Result<Arc<dyn Sto
         kind_of(storage, path),
         Some(FileKind::Symlink | FileKind::Other)
     ) {
-        // Somebody's link or pipe is set aside, not replaced.
+        // Another program's link or pipe is set aside, not replaced.
         return Err(io::ErrorKind::InvalidInput.into());
     }
     exchange(path, bytes, true, shared)

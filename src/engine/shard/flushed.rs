@@ -1,4 +1,4 @@
-//! What a worker brought up to date.
+//! Sessions that a worker brought up to date.
 
 use std::sync::Arc;
 
@@ -7,19 +7,19 @@ use crate::disk::copies::Copy;
 use crate::error::Error;
 use crate::ground::storage::StorageFile;
 
-/// What a worker brought up to date, for the supervisor to sync.
+/// The sessions that a worker brought up to date, for the supervisor to sync.
 #[derive(Debug, Default)]
 pub(crate) struct FlushPart {
     pub(crate) sessions: Vec<Flushed>,
-    /// Copies of the sidecars that say something new.
+    /// Copies of the sidecars that changed.
     pub(crate) copies: Vec<Copy>,
-    /// What kept the worker from the rest.
+    /// The error that kept the worker from the rest.
     pub(crate) error: Option<Error>,
 }
 
 impl FlushPart {
-    /// Adds a session. A flush of many is synced without their files: held open
-    /// until then, they would go round the limit of open files.
+    /// Adds a session. A flush of many sessions is synced without their files: files held open
+    /// until then would bypass the limit of open files.
     pub(super) fn add(&mut self, (mut flushed, copy): (Flushed, Option<Copy>)) {
         self.copies.extend(copy);
         if self.sessions.len() >= SYNC_EACH {
@@ -29,7 +29,7 @@ impl FlushPart {
     }
 }
 
-/// A session whose files are up to date and not synced.
+/// A session with files that are up to date and not synced.
 #[derive(Debug)]
 pub(crate) struct Flushed {
     pub(crate) stem: Arc<str>,
@@ -37,6 +37,6 @@ pub(crate) struct Flushed {
     pub(crate) log: Option<Arc<dyn StorageFile>>,
     /// Its sidecar, if that was written.
     pub(crate) sidecar: Option<Kept>,
-    /// Something was written through a descriptor that is closed.
+    /// True if something was written through a descriptor that is closed.
     pub(crate) unheld: bool,
 }

@@ -1,5 +1,4 @@
-//! Taking a session back, to a beginning of it or to a backup. What it was until
-//! then becomes a backup.
+//! Takes a session back to its first lines or to a backup. Its state until then becomes a backup.
 
 use super::Shard;
 use super::answer::{Ack, Answer};
@@ -12,18 +11,18 @@ use crate::disk::files::backup::{BackupReason, Name};
 use crate::disk::session_file::Conversation;
 use std::sync::Arc;
 
-/// How much of a session stays.
+/// The part of a session that stays.
 #[derive(Debug, Default)]
 pub(super) struct Beginning {
     pub(super) len: u64,
-    /// Lines that are hidden then.
+    /// Number of lines that are hidden then.
     pub(super) skip: u64,
-    /// What its control records say.
+    /// The content of its control records.
     pub(super) conversation: Arc<Conversation>,
 }
 
 impl Shard {
-    /// Takes a session back to its beginning.
+    /// Takes a session back to its first lines.
     pub(super) fn keep_first(
         &mut self,
         id: usize,
@@ -53,7 +52,7 @@ impl Shard {
         self.start_rebase(id, rebasing, (target, beginning.skip), answer, turn);
     }
 
-    /// The names that a session's file gets as a backup, unless it is empty.
+    /// Returns the names that a session's file gets as a backup, unless it is empty.
     pub(super) fn names_to_keep(
         &mut self,
         id: usize,
@@ -70,7 +69,7 @@ impl Shard {
             stem: stem.to_string(),
             number: turn.shared.backups.next_number(stem),
             reason,
-            // A name with a sign would be no backup's.
+            // A name with a sign would not parse as a backup's.
             millis: i64::try_from(millis).unwrap_or(0).max(0),
             skip: u64::try_from(session.settled.meta.skip).unwrap_or(0),
         };

@@ -1,4 +1,4 @@
-//! Which sessions of one shard have their file open.
+//! The sessions of one shard that have an open file.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::engine::stats::Counters;
 #[derive(Debug)]
 pub(crate) struct Handles {
     open: LruCache<usize, ()>,
-    /// Knows of those of all shards.
+    /// Counts the open files of all shards.
     counters: Arc<Counters>,
 }
 
@@ -23,8 +23,8 @@ impl Handles {
         }
     }
 
-    /// Notes that a session's file was opened or used. What is returned must
-    /// be closed.
+    /// Notes that a session's file was opened or used. The caller must close the file of the
+    /// returned session.
     pub(crate) fn used(&mut self, session: usize) -> Option<usize> {
         let Some((evicted, ())) = self.open.push(session, ()) else {
             self.counters.open_files.rise();
@@ -40,8 +40,7 @@ impl Handles {
         }
     }
 
-    /// What to close next, whatever the limit: the process ran out of
-    /// descriptors.
+    /// Returns the session to close next, whatever the limit: the process ran out of descriptors.
     pub(crate) fn evict(&mut self) -> Option<usize> {
         let (session, ()) = self.open.pop_lru()?;
         self.counters.open_files.fall();

@@ -1,4 +1,4 @@
-//! What callers queue for a shard.
+//! The items that callers queue for a shard.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::error::{Error, Result};
 use crate::ground::mailbox::Queue;
 use crate::ground::sync::slot::Slot;
 
-/// What callers queue for a shard, and where its sessions are.
+/// The items that callers queue for a shard, and the numbers of its sessions.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     pub(crate) queue: Queue<Item, Otherwise>,
     pub(crate) places: Arc<Places>,
 }
 
-/// One thing that a caller wants.
+/// One request of a caller.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// To append the lines that are queued with it. The caller is answered by number.
@@ -33,17 +33,17 @@ pub(crate) struct Append {
     pub(crate) level: Durability,
 }
 
-/// What a caller is told who is not simply told that their lines are there.
+/// The answer to a caller whose lines are not simply there.
 #[derive(Debug)]
 pub(crate) enum Otherwise {
-    /// They are not, nor will be.
+    /// The lines are not there, and will not be.
     Refused(Error),
-    /// They have to wait for something. Then the answer comes here.
+    /// The lines have to wait for something. The answer comes here.
     Later(Slot<Result<()>>),
 }
 
 impl Inbox {
-    /// An empty one, with room for so many items.
+    /// Returns an empty inbox with room for `capacity` items.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             queue: Queue::new(capacity),

@@ -1,4 +1,4 @@
-//! What a worker handed to the journal and has not settled yet.
+//! The changes that a worker handed to the journal and has not settled yet.
 
 use std::collections::VecDeque;
 
@@ -6,19 +6,18 @@ use bytes::Bytes;
 
 use super::change::Op;
 
-/// Staged changes on their way through the journal, oldest first, in the batches
-/// they were handed over in. A caller's command is a batch of its own: one list for
-/// all of them is room that is used again and again.
+/// Staged changes on their way through the journal, oldest first, in the batches in which they were
+/// handed over. Each caller's command is a batch of its own, so one list for all of them reuses its
+/// room.
 #[derive(Debug, Default)]
 pub(crate) struct Inflight {
     batches: VecDeque<Handed>,
     /// The changes of all batches, one batch after the other.
     ops: VecDeque<Op>,
     bytes: usize,
-    /// How many batches readers see already, the oldest, and how many changes those
-    /// hold. What was written is shown again with every later write until it is synced:
-    /// looked through from the oldest on, a thousand buffered records would cost as
-    /// much each as all of them.
+    /// The oldest batches that readers see already, and the number of changes in them. Every later
+    /// write shows the written batches again until they are synced: if each search began at the
+    /// oldest, a thousand buffered records would each cost as much as all of them.
     shown: Shown,
 }
 
@@ -29,16 +28,16 @@ struct Shown {
     ops: usize,
 }
 
-/// Changes for which room is kept: as many as a shard's inbox holds, and more.
+/// Number of changes for which room is kept: more than a shard's inbox holds.
 const KEPT: usize = 4096;
 
-/// What a worker handed to the journal at a time.
+/// One batch that a worker handed to the journal.
 #[derive(Debug)]
 pub(crate) struct Handed {
     pub(crate) number: u64,
-    /// How many changes it holds.
+    /// The number of its changes.
     pub(crate) ops: usize,
-    /// Length of its records.
+    /// Length of its records, bytes.
     pub(crate) bytes: usize,
     /// The records, once they are [written](Inflight::wrote).
     pub(crate) records: Bytes,
@@ -81,8 +80,8 @@ impl Inflight {
         self.ops.iter()
     }
 
-    /// Takes the oldest batch off, if it is not newer than `number`. Its changes are
-    /// the next to [pop](Self::pop).
+    /// Takes the oldest batch off, if it is not newer than `number`. Its changes are the next to
+    /// [pop](Self::pop).
     pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Handed> {
         let batch = self.batches.pop_front_if(|batch| batch.number <= number);
         if let Some(batch) = &batch {
@@ -98,7 +97,7 @@ impl Inflight {
         batch
     }
 
-    /// Room that a burst took is not kept for ever.
+    /// Gives back the room that a burst took.
     fn give_back(&mut self) {
         if self.ops.capacity() > KEPT {
             self.ops.shrink_to(KEPT);
@@ -116,7 +115,7 @@ impl Inflight {
         self.after(Shown::default(), number)
     }
 
-    /// Those of them that readers do not see yet.
+    /// The batches not newer than `number` that readers do not see yet.
     pub(crate) fn unseen_up_to(&self, number: u64) -> impl Iterator<Item = (&Handed, Ops<'_>)> {
         self.after(self.shown, number)
     }
@@ -132,8 +131,8 @@ impl Inflight {
             })
     }
 
-    /// Calls `show` with every change that is not newer than `number` and that
-    /// readers do not see yet, and with the records of its batch.
+    /// Calls `show` with every change that is not newer than `number` and that readers do not see
+    /// yet, and with the records of its batch.
     pub(crate) fn show_up_to(&mut self, number: u64, mut show: impl FnMut(&mut Op, &Bytes)) {
         for batch in self.batches.range(self.shown.batches..) {
             if batch.number > number {

@@ -1,5 +1,5 @@
-//! Work that must not hold up a shard: done by the background pool, its result
-//! sent back to the owner.
+//! Work that must not hold up a shard: the background pool does it and sends the result back to the
+//! owner.
 
 use crate::disk::files::extent;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::engine::home::Home;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
-/// What a short job reads and writes at most, bytes.
+/// The most that a short job reads and writes, bytes.
 const SHORT: u64 = 4 << 20;
 
-/// Who gets a result: a session of a shard.
+/// The receiver of a result: a session of a shard.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner {
     pub(crate) shard: usize,
@@ -38,7 +38,7 @@ pub(crate) enum Job {
         file: Arc<dyn StorageFile>,
         query: locate::Query,
     },
-    /// Find out what a big session's control records say.
+    /// Read the control records of a big session.
     Controls {
         owner: Owner,
         file: Option<Arc<dyn StorageFile>>,
@@ -51,12 +51,12 @@ pub(crate) enum Job {
         temp: String,
         source: Source,
     },
-    /// Add to a compaction's copy what came since it was made.
+    /// Add the changes made since to a compaction's copy.
     Extend {
         owner: Owner,
         prepared: Prepared,
         more: More,
-        /// Whether the session's commands wait for it.
+        /// True if the session's commands wait for it.
         awaited: bool,
     },
     /// Close a file: dropping the last handle of a replaced file frees its
@@ -68,7 +68,7 @@ pub(crate) enum Job {
     Stop,
 }
 
-/// What must be told of a job that ended.
+/// The report of a job that ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// To its owner.
@@ -77,7 +77,7 @@ pub(crate) enum Outcome {
     Fatal(Error),
 }
 
-/// What became of a job.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) enum Done {
     Measured(Result<Loaded>),
@@ -91,12 +91,12 @@ pub(crate) enum Done {
 }
 
 impl Job {
-    /// Whether its owner waits for a result.
+    /// True if its owner waits for a result.
     pub(crate) fn has_result(&self) -> bool {
         !matches!(self, Self::Close(_) | Self::PrepareSegment(_) | Self::Stop)
     }
 
-    /// Whether it reads or writes so much that others must not queue for it.
+    /// True if it reads or writes so much that other jobs must not queue behind it.
     pub(crate) fn is_long(&self) -> bool {
         let bytes = match self {
             Self::Measure { loaded, .. } => loaded.extent.end,
@@ -109,7 +109,7 @@ impl Job {
         bytes > SHORT
     }
 
-    /// Whether nobody's command waits for it, unless somebody asked for a compaction.
+    /// True if no command waits for it, unless a caller asked for a compaction.
     pub(crate) fn compacts(&self) -> bool {
         match self {
             Self::Rewrite { source, .. } => matches!(source, Source::Live { .. }),
@@ -118,7 +118,7 @@ impl Job {
         }
     }
 
-    /// What its owner must be told should the work never end.
+    /// Returns what its owner must be told if the work never ends.
     pub(crate) fn lost(&self, error: Error) -> Option<Outcome> {
         let (owner, done) = match self {
             Self::Measure { owner, .. } => (*owner, Done::Measured(Err(error))),
@@ -139,7 +139,7 @@ impl Job {
         Some(Outcome::Done { owner, done })
     }
 
-    /// Does the work; what must be told.
+    /// Does the work; returns what must be reported.
     pub(crate) fn run(self, shared: &Shared) -> Option<Outcome> {
         let (owner, done) = match self {
             Self::Measure { owner, loaded } => (owner, Done::Measured(measured(shared, loaded))),
@@ -189,8 +189,8 @@ impl Job {
                 return None;
             }
             Self::PrepareSegment(pool) => {
-                // The committer asks again when it needs the segment, and
-                // reports what it is told then.
+                // The committer asks again when it needs the segment, and reports the error that it
+                // gets then.
                 let error = pool.prepare().err()?;
                 shared.warn(&error, "the next journal segment is not ready");
                 let fatal = matches!(error, Error::Poisoned { .. });
@@ -202,8 +202,8 @@ impl Job {
     }
 }
 
-/// Gives up the space that is kept for what frees some, as a compaction does; whether there was
-/// any.
+/// Gives up the space that is reserved for work that frees some, as a compaction does; returns true
+/// if there was any.
 fn release_reserve(shared: &Shared) -> bool {
     let journal = Home::of(&shared.dir).journal;
     reserve::release(&*shared.storage, &journal).unwrap_or_else(|error| {
@@ -212,7 +212,7 @@ fn release_reserve(shared: &Shared) -> bool {
     })
 }
 
-/// Counts what a compaction's copy has more than `before`.
+/// Counts the bytes that a compaction's copy has beyond `before`.
 fn count_copied(shared: &Shared, before: u64, copy: &Result<Prepared>) {
     let copied = copy.as_ref().map_or(0, |copy| copy.len - before);
     shared.counters.compaction_bytes.add(copied);
@@ -231,9 +231,9 @@ fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {
     Ok(loaded)
 }
 
-/// Takes what a lost sidecar said from its copy: without, the session would show what was
-/// truncated. If there is none, its aliases still lead to it. The next flush of the session
-/// writes it.
+/// Restores a lost sidecar from its copy: without it, the session would show truncated lines. If
+/// there is no copy, its aliases still lead to it. The next flush of the session writes the
+/// sidecar.
 fn restore(shared: &Shared, lost: Lost, loaded: &mut Loaded) -> Result<()> {
     let mut copies = Copies::new(&*shared.storage, &shared.dir, &shared.copies);
     let mut sidecar = loaded.meta.to_sidecar();

@@ -1,4 +1,4 @@
-//! Bringing a session in from its two files.
+//! Loads a session from its two files.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::engine::position::Numbering;
 use crate::engine::snapshot::Tail;
 use crate::error::{Error, Result, Version};
 
-/// How many versions a session has before it may get another's.
+/// Number of versions a session has before it may get another's.
 const VERSIONS: u64 = 1 << 32;
 
 impl Shard {
@@ -32,7 +32,7 @@ impl Shard {
         id
     }
 
-    /// Brings a session in, here if it is small, else in the background.
+    /// Loads a session, here if it is small, else in the background.
     pub(super) fn load(&mut self, id: usize, entry: &Arc<Entry>, turn: &mut Turn<'_>) {
         self.sessions[id] = Resident::loading(entry);
         match self.open_files(entry, turn) {
@@ -45,7 +45,7 @@ impl Shard {
         }
     }
 
-    /// Opens both files; `true` if the log is too big to measure here.
+    /// Opens both files; returns `true` if the log is too big to measure here.
     fn open_files(&mut self, entry: &Arc<Entry>, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
         let shared = turn.shared;
         let (meta, sidecar) = self.read_sidecar(entry, turn)?;
@@ -84,7 +84,7 @@ impl Shard {
         })
     }
 
-    /// Where the versions of a session begin that none was at.
+    /// Returns the first of a range of versions that no session was at.
     pub(super) fn fresh_versions(&mut self) -> u64 {
         self.versions = self.versions.wrapping_add(VERSIONS);
         self.versions
@@ -107,7 +107,7 @@ impl Shard {
         session.sidecar = loaded.sidecar;
         let mut meta = loaded.meta;
         if !loaded.sidecar.is_read() {
-            // What it had before counts, too.
+            // The lines it had before count, too.
             meta.count = i64::try_from(loaded.extent.lines).unwrap_or(i64::MAX);
         }
         session.start = loaded.extent.start;
@@ -163,8 +163,8 @@ impl Resident {
     }
 }
 
-/// Compares a sidecar that was found at open, or by an earlier one, with what stands there
-/// now: another program may have written it since. What is known of it, if it is lost.
+/// Compares a sidecar that this or an earlier open found with the file that stands there now:
+/// another program may have written it since. If it is lost, returns what is known of it.
 ///
 /// # Errors
 /// If it is another session's: two keys never share files.

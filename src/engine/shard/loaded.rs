@@ -1,4 +1,4 @@
-//! What the two files of a session hold.
+//! The contents of a session's two files.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file::Meta;
 use crate::ground::storage::StorageFile;
 
-/// What was read of a session.
+/// The result of reading a session.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) meta: Meta,
     pub(crate) sidecar: Sidecar,
     pub(crate) file: Option<Arc<dyn StorageFile>>,
     pub(crate) extent: Extent,
-    /// What is known of its sidecar, if that was found at open and is lost since.
+    /// The known part of its sidecar, if that was found at open and is lost since.
     pub(crate) lost: Option<Lost>,
 }
 

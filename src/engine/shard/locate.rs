@@ -1,5 +1,5 @@
-//! Finding where a truncation cuts, from the end of the file backwards: what it
-//! costs follows how much is kept, not how long the session is.
+//! Finds where a truncation cuts, from the end of the file backwards: the cost follows the lines
+//! that are kept, not the length of the session.
 
 use std::cmp::Ordering;
 use std::io;
@@ -8,7 +8,7 @@ use crate::disk::files::lines::{Raw, for_each_line_back};
 use crate::disk::session_file::{self, Decoded, Kind, Turns};
 use crate::ground::storage::StorageFile;
 
-/// What to find.
+/// A search for a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Query {
     pub(crate) start: u64,
@@ -18,19 +18,19 @@ pub(crate) struct Query {
     pub(crate) keep: Cut,
 }
 
-/// Which lines stay.
+/// The lines that stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The newest so many messages.
+    /// The newest `n` messages.
     Last(usize),
-    /// At least so many, and the rest of the turn that the oldest of them belongs to.
+    /// At least `n` messages, and the rest of the turn that the oldest of them belongs to.
     Turns(usize),
     /// The line at this offset, and those after it.
     From(u64),
 }
 
 impl Query {
-    /// What needs no look at the lines.
+    /// Returns the result, if it needs no look at the lines.
     pub(crate) fn at_once(&self) -> Option<Located> {
         match self.keep {
             _ if self.start == self.end => Some(Located::Nothing),
@@ -47,7 +47,7 @@ impl Query {
 pub(crate) enum Located {
     /// Nothing stays: there is no message at all.
     Nothing,
-    /// No more than what is to stay: nothing is cut.
+    /// All stays: there is no more than is to be kept.
     All,
     /// The first `skip` raw lines go; the rest begins at `start`.
     Cut { skip: u64, start: u64 },
@@ -55,11 +55,11 @@ pub(crate) enum Located {
     Amiss,
 }
 
-/// What is read at most to find a cut on a worker's thread, bytes: its other sessions
-/// wait meanwhile.
+/// The most that is read to find a cut on a worker's thread, bytes: its other sessions wait
+/// meanwhile.
 const INLINE: u64 = 256 << 10;
 
-/// The same as [`locate`], if not much has to be read for it.
+/// Does the same as [`locate`], if little has to be read for it.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -68,7 +68,7 @@ pub(crate) fn locate_nearby(file: &dyn StorageFile, query: &Query) -> io::Result
     if start == query.start {
         return locate(file, query).map(Some);
     }
-    // The line that is cut off by `start` counts for nothing.
+    // The line that `start` cuts through does not count.
     let mut search = Search::new(query);
     for_each_line_back(file, start, query.end, &mut |raw| {
         raw.begin > start && search.take(raw)
@@ -92,8 +92,7 @@ struct Search<'a> {
     lines: u64,
     kept: usize,
     turns: Turns<Located>,
-    /// The nearest line at which a user begins to speak, if what is to stay begins there at
-    /// the latest.
+    /// The user's message nearest to the end from which on there are enough messages.
     spoken: Option<Located>,
     cut: Option<Located>,
 }
@@ -110,7 +109,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether it goes on.
+    /// Takes the next line back; returns true while the search goes on.
     fn take(&mut self, raw: Raw<'_>) -> bool {
         self.cut = match self.query.keep {
             Cut::Last(n) => self.take_message(raw, n),
@@ -156,13 +155,14 @@ impl<'a> Search<'a> {
         match raw.begin.cmp(&offset) {
             Ordering::Greater => None,
             Ordering::Equal => Some(self.at(offset)),
-            // The end of a line that lacked its LF then: the next one follows that.
+            // The end of a line that lacked its LF when the offset was taken: the next line follows
+            // it.
             Ordering::Less if raw.begin + raw.len == offset => Some(after),
             Ordering::Less => Some(Located::Amiss),
         }
     }
 
-    /// A cut before the lines that were met.
+    /// Returns a cut before the lines met so far.
     fn at(&self, start: u64) -> Located {
         Located::Cut {
             skip: self.query.lines - self.lines,
@@ -170,7 +170,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// What was found when all lines were met.
+    /// Returns the result once all lines were met.
     fn end(self) -> Located {
         let turn = self.turns.newest().copied();
         let found = self.cut.or(turn).or(self.spoken);

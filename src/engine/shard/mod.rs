@@ -1,15 +1,14 @@
 //! A shard: the only owner of its sessions and their files.
 //!
-//! A plain state machine. Commands come in ([`Shard::accept`]) and are staged as journal
-//! records ([`stage`]); once those hold, readers see them ([`settle`]) and the session
-//! files get them ([`mod@write`]). Nothing in here waits: what takes long goes to the
-//! background as a [`job`] and comes back as an event. A [`worker`] drives several
-//! shards.
+//! A plain state machine. Commands come in ([`Shard::accept`]) and are staged as journal records
+//! ([`stage`]). Once those hold, readers see them ([`settle`]) and the session files get them
+//! ([`mod@write`]). Nothing in here waits: long work goes to the background as a [`job`] and its
+//! result comes back as an event. A [`worker`] drives several shards.
 //!
 //! # What a crash leaves
 //!
-//! "Death" is the death of the process: the page cache survives. "Loss" is a power loss.
-//! For each step: what is there if it was not finished, then what is there after it.
+//! "Death" is the death of the process: the page cache survives. "Loss" is a power loss. For each
+//! step: the state if the step was not finished, then the state after it.
 //!
 //! * *Lines written to the session file*. Unfinished: the file is short, or has zeros
 //!   where blocks did not arrive. The record is replayed at the same offset, over its own
@@ -28,24 +27,23 @@
 //! * *Swap record synced*. Before: the old history. After: the new one. Recovery finds
 //!   the hidden file, checks length and checksum of its base, writes the tail and
 //!   renames.
-//! * *Sidecar brought up to date, if it hides more than it will*. Before the rename, for
-//!   other programs read both files: the new file beside the old number of hidden lines
-//!   would miss lines that are not truncated. After: the old file, all its lines shown.
-//!   Recovery keeps this order for the names it changes.
-//! * *Rename over the session file*. After: the hidden name is gone. Recovery checks the
-//!   file in place against the record and writes the tail again. If another program put
-//!   something else there, that stays, the lines acknowledged since follow it, and a
-//!   finding says so.
+//! * *Sidecar brought up to date, if it hides more lines than the new file will*. This comes before
+//!   the rename, because other programs read both files: the new file beside the old number of
+//!   hidden lines would lack lines that were not truncated. After: the old file, all its lines
+//!   shown. Recovery keeps this order for the names it changes.
+//! * *Rename over the session file*. After: the hidden name is gone. Recovery checks the file in
+//!   place against the record and writes the tail again. If another program put a different file
+//!   there, that file stays, the lines acknowledged since follow it, and a finding reports it.
 //! * *Delete record synced, files removed*. Before the sync: the session. After: recovery
 //!   removes whichever file is left, earlier backups included. If the session was written
 //!   to again, it starts with an empty file.
 //! * *Rebase* (second name made and synced, copy written, not synced). The old file
 //!   whole. Second names and hidden files that no record names are removed at open; so it
 //!   is until the record.
-//! * *Rebase record synced*. Before: the old file. After: recovery brings the file under
-//!   the second name, or under the backup's, up to the journal, copies the session's file
-//!   from it into scratch, adds what was appended since, and renames both. It does so
-//!   whether or not the copy was in place: the copy was never synced.
+//! * *Rebase record synced*. Before: the old file. After: recovery brings the file under the second
+//!   name, or under the backup's, up to the journal. It copies the session's file from it into
+//!   scratch, adds the lines appended since, and renames both. It does so whether or not the copy
+//!   was in place: the copy was never synced.
 //! * *Second name renamed to the backup's, copy renamed over the session file*. After:
 //!   the same, until the next checkpoint. Before that checkpoint the flush syncs both
 //!   files and all names.
@@ -115,8 +113,7 @@ use crate::engine::snapshot::Standing;
 use crate::error::Error;
 use crate::ground::sync::watch::WatchSender;
 
-/// A session file up to this many bytes is measured by its owner, a larger one
-/// in the background.
+/// A session file up to this many bytes is measured by its owner, a larger one in the background.
 const MEASURE_INLINE: u64 = 256 << 10;
 
 /// The owner of the sessions whose keys hash to one number.
@@ -126,7 +123,7 @@ pub(crate) struct Shard {
     sessions: Vec<Resident>,
     places: Arc<Places>,
     handles: Handles,
-    /// Those who want to know of sessions that are not there yet.
+    /// Watchers of sessions that do not exist yet.
     early: HashMap<Arc<str>, WatchSender<Standing>>,
     /// Sessions whose files or sidecars changed since the last flush.
     dirty: Vec<usize>,
@@ -134,10 +131,10 @@ pub(crate) struct Shard {
     /// oldest first.
     unwritten: VecDeque<Unwritten>,
     unwritten_bytes: usize,
-    /// The disk was full at the last write to a session file. Until such a
-    /// write succeeds, new lines are refused rather than piled up in memory.
+    /// True if the disk was full at the last write to a session file. Until such a write succeeds,
+    /// new lines are refused rather than piled up in memory.
     full: bool,
-    /// Where the versions begin of the session that was loaded last.
+    /// The first version of the session that was loaded last.
     versions: u64,
 }
 
@@ -148,7 +145,7 @@ struct Unwritten {
     since: Duration,
 }
 
-/// What there is of a session. As large as a pointer and a tag: all of them are to stay in a
+/// The state of a session. As large as a pointer and a tag, so that all of them stay in a
 /// processor's cache.
 #[derive(Debug)]
 enum Resident {
@@ -225,8 +222,7 @@ impl Shard {
         }
     }
 
-    /// The request, if there is a session for it on disk or one is to be made;
-    /// answered otherwise.
+    /// Returns the request if the session is on disk or the request creates it; else answers it.
     fn present(
         &mut self,
         key: &Arc<str>,
@@ -239,7 +235,8 @@ impl Shard {
         request.meet_absence(key, self, turn)
     }
 
-    /// The result of a background job. What waited for it is to be [pumped](Self::pump) then.
+    /// Takes in the result of a background job. The caller then [pumps](Self::pump) the requests
+    /// that waited for it.
     pub(crate) fn done(&mut self, id: usize, done: Done, turn: &mut Turn<'_>) {
         match done {
             Done::Measured(Ok(loaded)) => self.install(id, loaded, turn),
@@ -254,12 +251,12 @@ impl Shard {
         self.id
     }
 
-    /// Which session `key` has, if a command was there for it.
+    /// Returns the session of `key`, if a command for it came since the open.
     pub(crate) fn find(&self, key: &str) -> Option<usize> {
         self.places.find(key)
     }
 
-    /// The key of a session that was asked for.
+    /// Returns the key of a session that a command was for.
     pub(crate) fn key_of(&self, id: usize) -> Arc<str> {
         let entry = match &self.sessions[id] {
             Resident::Loading(loading) => &loading.entry,
@@ -269,7 +266,7 @@ impl Shard {
         entry.key.clone()
     }
 
-    /// A session, if it is loaded.
+    /// Returns a session, if it is loaded.
     pub(crate) fn loaded(&self, id: usize) -> Option<&Session> {
         match self.sessions.get(id) {
             Some(Resident::Ready(session)) => Some(session),
@@ -277,8 +274,8 @@ impl Shard {
         }
     }
 
-    /// Whether a store that stopped writing carries out a command: one that looks,
-    /// unless it would wait for a change that will never settle.
+    /// True if a store that stopped writing carries out the command: it only looks, and would not
+    /// wait for a change that will never settle.
     pub(crate) fn may_look(&self, command: &Command) -> bool {
         let resident = self.find(&command.key).map(|id| &self.sessions[id]);
         command.request.manner() == Manner::Looks
@@ -290,8 +287,7 @@ impl Shard {
             }
     }
 
-    /// Takes a command in, if that touches no file for certain; else hands it
-    /// back.
+    /// Takes in a command that certainly touches no file; hands any other back.
     pub(crate) fn accept_quickly(
         &mut self,
         command: Command,
@@ -309,13 +305,13 @@ impl Shard {
         }
     }
 
-    /// Whether settling a change touches no file, for certain.
+    /// True if settling the change certainly touches no file.
     pub(crate) fn settles_quickly(&self, op: &change::Op) -> bool {
         op.change.is_plain()
             && matches!(&self.sessions[op.session], Resident::Ready(s) if s.deferred == 0)
     }
 
-    /// A change of the session holds and is settled later: what comes after it must stay
+    /// Notes that a change of the session holds but is settled later: later changes must stay
     /// behind it.
     pub(crate) fn defer(&mut self, id: usize) {
         self.session(id).deferred += 1;
@@ -332,10 +328,9 @@ impl Shard {
         self.settle(op, batch, turn)
     }
 
-    /// Refuses every command that waits, those that wait for a compaction
-    /// included, but for looks whose turn will come; and tells nobody of changes
-    /// any more, for there will be none. The copy a compaction made is removed by
-    /// the next open.
+    /// Refuses every waiting command, including commands that wait for a compaction. Looks that can
+    /// still be carried out stay. Watchers hear of no more changes, for there will be none. The
+    /// next open removes a compaction's copy.
     pub(crate) fn refuse_waiting(&mut self, error: &Error, out: &mut Outbox) {
         self.early.clear();
         for resident in &mut self.sessions {
@@ -358,7 +353,7 @@ impl Shard {
         }
     }
 
-    /// Whether nothing is under way for any session.
+    /// True if no session has work under way.
     pub(crate) fn is_quiet(&self) -> bool {
         self.sessions.iter().all(|slot| match slot {
             Resident::Loading(_) => false,
@@ -395,7 +390,7 @@ impl Shard {
     }
 }
 
-/// Refuses a request for which there is no room among those that wait.
+/// Refuses a request that finds no room among the waiting ones.
 fn refuse_overload(request: Box<dyn Request>, key: &str, waiting: &Waiting, out: &mut Outbox) {
     let error = Error::Overloaded {
         key: key.into(),

@@ -1,18 +1,17 @@
 //! A session that goes on under another key.
 //!
-//! The owner of the new key asks, in one turn with the old one's: the session holds still, and
-//! its lines are copied to a new file in the background, with its backups and its archive
-//! beside it under hidden names. Then one batch says of both keys what they are.
+//! The owner of the new key asks, in one turn with the old one's. The session holds still, and its
+//! lines are copied to a new file in the background. Its backups and its archive are copied beside
+//! that file under hidden names. Then one batch records the new state of both keys.
 //!
 //! # What a crash leaves
 //!
 //! * *Backups and archive copied, file written, all synced*. No record names them: they
 //!   are removed at open. Until the batch, the session has its old key.
-//! * *Batch synced*. Its records say of each backup that the session with the new key was
-//!   that once, and became a backup; then that it is the new file; which messages it took
-//!   once; and that the old key's session is deleted. Recovery carries that out like
-//!   any other. The parts of the archive it finds by their hidden names, which begin as
-//!   the new file's.
+//! * *Batch synced*. Its records say of each backup that the session with the new key once had that
+//!   content and that it became a backup; then that the session is the new file; which messages it
+//!   took once; and that the old key's session is deleted. Recovery carries that out like any other
+//!   batch. It finds the parts of the archive by their hidden names, which begin as the new file's.
 //! * *Backups and parts named, the archive's directory synced, file renamed*. After: as
 //!   after any swap and deletion, until the next checkpoint.
 
@@ -38,7 +37,7 @@ use crate::engine::catalog::Entry;
 use crate::engine::position::Numbering;
 use crate::error::{Error, Result};
 
-/// A session that holds still, and all there is of it.
+/// A session that holds still, with all its data.
 #[derive(Debug)]
 pub(super) struct Leaving {
     pub(super) owner: Owner,
@@ -52,8 +51,8 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    /// What its sidecar says, for the session that it becomes: one that is deleted, one that is
-    /// not any more, or the same under another key, which leads there.
+    /// Returns the sidecar's text for the session that it becomes: a deleted one, one that is no
+    /// longer deleted, or the same session under another key, to which the old key leads.
     fn text_as(&self, key: &str, shared: &Shared) -> MetaText {
         let text = self.meta.text.undeleted();
         if session_file::is_deleted_key(key) {
@@ -67,13 +66,14 @@ impl Leaving {
         text
     }
 
-    /// Whether it is in the trash.
+    /// True if it is in the trash.
     fn is_kept(&self) -> bool {
         session_file::is_deleted_key(&self.entry.key)
     }
 
-    /// What goes along to the session `entry`. What the files of that say of messages taken once
-    /// is said again after it: else the ids of older ones would have the newest forgotten.
+    /// Returns the data that goes along to the session `entry`. The message ids that the files of
+    /// `entry` already hold are written again after the moved ones: otherwise the ids of older
+    /// messages would push out the newest.
     pub(super) fn moving(
         &self,
         entry: &Arc<Entry>,
@@ -93,7 +93,7 @@ impl Leaving {
 
 /// The session that leaves.
 impl Shard {
-    /// All there is of a session that is about to go on under another key; `None` if it is not
+    /// Returns all data of a session that is about to go on under another key; `None` if it is not
     /// ready for that.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Shard {
         self.leaving(id, turn).map(Some)
     }
 
-    /// All there is of a session that holds still.
+    /// Returns all data of a session that holds still.
     fn leaving(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Leaving> {
         let [newest, old] = self.ids(id, turn)?;
         let ids = [old, newest].concat();
@@ -135,7 +135,7 @@ impl Shard {
         })
     }
 
-    /// Has a session that holds still go on in the trash, under a key of this shard.
+    /// Moves a session that holds still into the trash, under a key of this shard.
     pub(super) fn put_into_trash(&mut self, id: usize, ack: Ack, turn: &mut Turn<'_>) {
         let key = self.session(id).entry.key.clone();
         let kept = loop {
@@ -147,7 +147,7 @@ impl Shard {
                     let error = failed.error.clone();
                     return turn.out.settle(ack, &Err(error));
                 }
-                // Somebody put a large file there.
+                // Another program put a large file there.
                 Resident::Loading(_) => {}
             }
         };
@@ -157,8 +157,8 @@ impl Shard {
         }
     }
 
-    /// A key for a session that is deleted now. Of this shard, so that it can be reached
-    /// whichever shard's turn it is.
+    /// Returns a key for a session that is deleted now. It belongs to this shard, so that it can be
+    /// reached in any shard's turn.
     fn key_in_trash(&self, key: &str, turn: &Turn<'_>) -> Arc<str> {
         let mut at = turn.shared.clock.now();
         loop {
@@ -171,7 +171,7 @@ impl Shard {
         }
     }
 
-    /// All lines of a session, none of which is in flight.
+    /// Returns all lines of a session that has none in flight.
     ///
     /// # Errors
     /// If its file cannot be written to or opened.
@@ -189,14 +189,14 @@ impl Shard {
         })
     }
 
-    /// Nothing is staged for a session any more until it [left](Self::send_after).
+    /// Stages nothing more for a session until it [left](Self::send_after).
     pub(super) fn hold_to_leave(&mut self, id: usize, to_trash: bool) {
         let session = self.session(id);
         session.busy = true;
         session.pending = Some(Pending::Leaving { to_trash });
     }
 
-    /// What waited for a session goes where it went, unless that is the trash.
+    /// Sends the requests that waited for a session after it, unless it went into the trash.
     pub(super) fn send_after(&mut self, id: usize, to_trash: bool, turn: &mut Turn<'_>) {
         // Its old numbers go on with it.
         let versions = self.fresh_versions();
@@ -214,8 +214,8 @@ impl Shard {
         }
     }
 
-    /// The key that a session goes on as, if a request goes with it: until there is another
-    /// of the old key, and as long as that is an alias.
+    /// Returns the key that a session goes on as, if a request goes with it. This holds until
+    /// another session has the old key, and as long as the old key is an alias.
     pub(super) fn goes_on_as(
         &self,
         id: usize,
@@ -240,8 +240,8 @@ impl Shard {
 
 /// The session that it becomes.
 impl Shard {
-    /// Has a session become one that holds still, which is gone then; with what this one says
-    /// after it.
+    /// Turns the session `id` into one that holds still, which is gone then. The lines of `id`
+    /// itself follow after.
     pub(super) fn take_in(&mut self, id: usize, leaving: &Leaving, ack: Ack, turn: &mut Turn<'_>) {
         let (moved, meta) = match self.joined(id, leaving, turn) {
             Ok(joined) => joined,
@@ -257,7 +257,7 @@ impl Shard {
         if session.exists {
             session.touch(turn.now);
         } else {
-            // It is the other session, and none other than that.
+            // It is the other session, and nothing else.
             session.versions = leaving.versions;
             session.staged.meta.version = leaving.meta.version;
             session.staged.meta.updated_at = leaving.meta.updated_at.clone();
@@ -267,7 +267,7 @@ impl Shard {
         self.start_rewrite(id, Source::Moved(moved), origin, ack, turn);
     }
 
-    /// The lines of both, and the sidecar that says what both are.
+    /// Returns the lines of both, and the sidecar that describes both.
     fn joined(
         &mut self,
         id: usize,
@@ -281,7 +281,7 @@ impl Shard {
         let older = leaving.text_as(&session.entry.key, turn.shared);
         let follow = |meta: &mut Meta| meta.text_mut().follow(&older);
         let meta = if session.kept {
-            // What was acknowledged must not become too large to be deleted.
+            // Acknowledged data must not become too large to be deleted.
             let mut meta = session.staged.meta.clone();
             follow(&mut meta);
             meta
@@ -295,8 +295,8 @@ impl Shard {
         Ok((Moved { older, own, moving }, meta))
     }
 
-    /// Which aliases a session that comes out of the trash has again: not those that mean
-    /// another session meanwhile. Decided when its copy is ready.
+    /// Decides which aliases a session from the trash gets back: not those that mean another
+    /// session meanwhile. Called when its copy is ready.
     pub(super) fn settle_aliases(&mut self, id: usize, moving: &Move, turn: &Turn<'_>) {
         let Some(over) = &moving.aliases_over_keys else {
             return;
@@ -305,7 +305,7 @@ impl Shard {
         let session = self.session(id);
         let (key, own) = (session.entry.key.clone(), session.settled.meta.clone());
         let is_free = |alias: &String| {
-            // It is all sessions' of the agent, and nobody's history.
+            // All sessions of the agent have it, and it is no session's history.
             session_file::is_main_alias(&session_file::fold(alias))
                 || catalog.claimant(alias).is_none_or(|other| other == key)
                     && (over.contains(alias) || !catalog.has_files(alias))
@@ -346,12 +346,12 @@ impl Shard {
         }
         let (shard, session) = moving.from;
         turn.beside(self, shard, |old, turn| {
-            // Whoever is answered finds nothing under the old key.
+            // A caller that is answered finds nothing under the old key.
             old.push_delete(session, ack, turn);
         });
     }
 
-    /// Says of each backup that the session was that, and became a backup.
+    /// Records of each backup that the session had that content, and that it became a backup.
     fn push_backups(&mut self, id: usize, moving: &Move, prepared: &Prepared, turn: &mut Turn<'_>) {
         let session = self.session(id);
         let sidecar = session.recorded_sidecar();
@@ -365,7 +365,7 @@ impl Shard {
                 generation,
                 before: session.before(&sidecar),
                 image: &image,
-                // Nothing has that name: the backup is what the file became.
+                // No file has that name: the content became the backup.
                 temp: &turn.shared.next_temp(),
                 base_len: extent.end,
                 base_crc: extent.crc,
@@ -387,7 +387,7 @@ impl Shard {
         }
     }
 
-    /// The session stays where it was.
+    /// Lets the session stay under its old key.
     pub(super) fn call_back(&mut self, moving: &Move, turn: &mut Turn<'_>) {
         let (shard, session) = moving.from;
         turn.beside(self, shard, |old, turn| {
@@ -398,7 +398,7 @@ impl Shard {
         });
     }
 
-    /// Names what goes along, and notes which messages it took once.
+    /// Gives the moved files their names, and notes which messages the session took once.
     pub(super) fn settle_move(
         &mut self,
         id: usize,
@@ -424,8 +424,8 @@ impl Shard {
 }
 
 impl Session {
-    /// Whether nothing is under way for it, in the background either: what a compaction
-    /// archives would be in two places.
+    /// True if nothing is under way for it, nor in the background: lines that a compaction archives
+    /// would be in two places.
     pub(super) fn may_leave(&self) -> bool {
         self.is_still() && self.compaction.is_none()
     }

@@ -1,5 +1,4 @@
-//! The open session files of a shard: opened when they are needed, closed when
-//! there are too many.
+//! The open session files of a shard: opened when they are needed, closed when there are too many.
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use crate::error::Result;
 use crate::ground::storage::{OpenMode, StorageFile};
 
 impl Shard {
-    /// The session's open file, opened if need be; `None` if it has none.
+    /// Returns the session's open file, opened if need be; `None` if it has none.
     pub(super) fn file(
         &mut self,
         id: usize,
@@ -39,8 +38,8 @@ impl Shard {
         }
     }
 
-    /// Closes a session's file, also in what is published: a snapshot that kept
-    /// it would keep the descriptor open without bound.
+    /// Closes a session's file, also in its published view: snapshots that kept it would keep
+    /// descriptors open without bound.
     fn close(&mut self, id: usize) {
         if let Resident::Ready(session) = &mut self.sessions[id] {
             session.file = None;
@@ -62,9 +61,8 @@ impl Shard {
         })
     }
 
-    /// Tries again, first without the sidecars that are kept open, then with one
-    /// session file less open each time, for as long as the process has no descriptor
-    /// left.
+    /// Tries again while the process has no descriptor left: first without the sidecars that are
+    /// kept open, then with one session file less open each time.
     pub(super) fn with_descriptor<T>(
         &mut self,
         keeper: &Keeper,

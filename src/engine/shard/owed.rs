@@ -1,25 +1,25 @@
-//! What a session's files owe to the disk, and the descriptors to sync it through.
+//! The syncs that a session's files owe to the disk, and the descriptors to sync them through.
 //!
-//! A failed write-back is told to descriptors that were open before it, and
-//! otherwise to whoever asks first, which may be another program. A sync through a
-//! descriptor that was opened after the write proves nothing.
+//! A failed write-back is reported to descriptors that were open before it, and otherwise to the
+//! first process that asks, which may be another program. A sync through a descriptor that was
+//! opened after the write proves nothing.
 
 use std::sync::{Arc, Weak};
 
 use crate::ground::storage::StorageFile;
 use crate::ground::sync::Mutex;
 
-/// Up to so many sessions a flush syncs one by one, which names the file that
-/// fails; more with one call for the whole file system. No more sidecars than that
-/// are kept open for it.
+/// A flush of up to this many sessions syncs them one by one, which names the file that fails. A
+/// flush of more uses one call for the whole file system. No more sidecars than that are kept open
+/// for it.
 pub(crate) const SYNC_EACH: usize = 8;
 
-/// What one session's files owe since the last flush took it along.
+/// The syncs that one session's files owe since the last flush took them along.
 #[derive(Debug, Default)]
 pub(crate) struct Owed {
-    /// The flush has yet to come to it.
+    /// True if the flush has yet to reach it.
     pub(super) dirty: bool,
-    /// What was written went through a descriptor that is closed.
+    /// True if something was written through a descriptor that is closed.
     unheld: bool,
     sidecar: Option<Kept>,
 }
@@ -48,7 +48,7 @@ impl Keeper {
         })
     }
 
-    /// Closes them all: the process has no descriptor left. Whether there was one.
+    /// Closes them all: the process has no descriptor left. Returns true if there was one.
     pub(super) fn release(&self) -> bool {
         let places: Vec<_> = self.0.lock().drain(..).collect();
         let open = places.iter().filter_map(Weak::upgrade);
@@ -64,8 +64,8 @@ impl Kept {
 }
 
 impl Owed {
-    /// A sidecar was written through `file`. Of two descriptors of one file the
-    /// first is kept.
+    /// Notes that a sidecar was written through `file`. Of two descriptors of one file the first is
+    /// kept.
     pub(super) fn sidecar(&mut self, file: Arc<dyn StorageFile>, keeper: &Keeper) {
         let inode = file.info().ok().map(|info| info.inode);
         let known = self.sidecar.as_ref().map(|kept| kept.inode);
@@ -76,13 +76,13 @@ impl Owed {
         self.unheld |= self.sidecar.is_none();
     }
 
-    /// A descriptor of the log is closed.
+    /// Notes that a descriptor of the log is closed.
     pub(super) fn closed(&mut self) {
         self.unheld |= self.dirty;
     }
 
-    /// A flush takes it all along: the sidecar, and whether something of the
-    /// session can be synced with the whole file system only.
+    /// Takes it all along for a flush. Returns the sidecar, and true if something of the session
+    /// can be synced with the whole file system only.
     pub(super) fn take(&mut self) -> (Option<Kept>, bool) {
         let taken = std::mem::take(self);
         (taken.sidecar, taken.unheld)

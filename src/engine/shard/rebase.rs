@@ -1,10 +1,9 @@
-//! Preparing to take a session back: its file gets a second name, which is to be
-//! a backup, and the first bytes of that, or of an older backup, are copied to a
-//! new file.
+//! Prepares to take a session back: its file gets a second name, which is to be a backup, and the
+//! first bytes of that, or of an older backup, are copied to a new file.
 //!
-//! Nothing is synced but the second name. The journal says what the new file is
-//! the beginning of, so that recovery can make it again; a sync of the copy would
-//! make going back cost as much as the session is long.
+//! Nothing is synced but the second name. The journal says of which file the new one is the
+//! beginning, so that recovery can make it again; a sync of the copy would make going back cost as
+//! much as the session is long.
 
 use crate::disk::files::{self, extent};
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +22,11 @@ use crate::ground::storage::{OpenMode, Storage, StorageFile};
 /// A session on its way back.
 #[derive(Debug)]
 pub(crate) struct Rebasing {
-    /// What the session's file becomes: its second name, and what that is to be.
+    /// The backup that the session's file becomes: its second name, and its name as a backup.
     pub(crate) keep: Option<(String, Name)>,
     /// The backup whose first bytes the session becomes.
     pub(crate) of: Name,
-    /// What the control records that stay say, if that is known.
+    /// The content of the control records that stay, if known.
     pub(crate) conversation: Option<Arc<Conversation>>,
 }
 
@@ -45,7 +44,7 @@ impl Rebasing {
         }
     }
 
-    /// Removes what was prepared and will not be kept.
+    /// Removes the prepared files, which will not be kept.
     pub(super) fn discard(&self, shared: &Shared) {
         let Some((link, _)) = &self.keep else { return };
         shared.names_changed();
@@ -85,22 +84,21 @@ impl Names {
     }
 }
 
-/// What a session is to be taken back to.
+/// A request to take a session back.
 #[derive(Debug)]
 pub(crate) struct Rebase {
-    /// Where backups are.
+    /// The directory of backups.
     pub(crate) backups: PathBuf,
     /// See [`Backups::synced`](super::backups::Backups).
     pub(crate) synced: Arc<AtomicBool>,
-    /// The session's file and its second name; `None` if there is nothing to
-    /// keep.
+    /// The session's file and its second name; `None` if there is nothing to keep.
     pub(crate) keep: Option<(PathBuf, PathBuf)>,
     pub(crate) target: Target,
-    /// How many of the new file's lines are hidden.
+    /// Number of the new file's lines that are hidden.
     pub(crate) skip: u64,
 }
 
-/// What the new file holds.
+/// The content of the new file.
 #[derive(Debug)]
 pub(crate) enum Target {
     /// The first bytes of the session's file.
@@ -113,7 +111,7 @@ pub(crate) enum Target {
 }
 
 impl Rebase {
-    /// How much is copied.
+    /// Returns the number of bytes that are copied.
     pub(super) fn bytes(&self) -> u64 {
         match self.target {
             Target::Prefix { len, .. } | Target::Backup { len, .. } => len,
@@ -121,7 +119,7 @@ impl Rebase {
     }
 }
 
-/// Makes both files. If that fails nothing is left of either.
+/// Makes both files. On failure, neither is left.
 ///
 /// # Errors
 /// As [`prepare`](super::rewrite::prepare).
@@ -152,16 +150,15 @@ fn keep(storage: &dyn Storage, rebase: &Rebase, log: &Path, link: &Path) -> Resu
         let _ = storage.remove_file(link);
         Error::io("keep", log, e)
     })?;
-    // A record that outlived the name would name a backup that is not there,
-    // and with it the session would be gone.
+    // A record that outlived the name would refer to a backup that is not there, and the session
+    // would be lost with it.
     storage
         .sync_dir(backups)
         .map_err(|e| Error::sync(backups, e))
 }
 
-/// Makes the directory of backups, on disk. That it is there says nothing: who
-/// made it may not have synced its name yet, and with that all backups in it
-/// would be gone.
+/// Makes the directory of backups, on disk. It may exist without its name being synced, and a power
+/// loss would then take all backups in it.
 pub(crate) fn make_directory(
     storage: &dyn Storage,
     backups: &Path,

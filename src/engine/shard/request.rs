@@ -1,4 +1,4 @@
-//! What a session's owner can be asked: what every verb says of itself.
+//! Requests to a session's owner: the facts that every verb declares.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -11,68 +11,67 @@ use super::waiting::{self, Held};
 use crate::error::{Error, Result};
 use crate::ground::sync::slot::slot;
 
-/// What a caller's thread may copy for itself, bytes: a runtime's thread has other
-/// tasks, and others wait for the shard meanwhile.
+/// The most that a caller's thread copies itself, bytes. More would hold up the other tasks of a
+/// runtime's thread, and the callers that wait for the shard.
 const QUICK_BYTES: usize = 64 << 10;
 
-/// A verb: all that the engine must know to carry it out. Nothing here has a
-/// default. A verb that left a question open would fall through where the engine
-/// asks it, and its caller would wait for an answer that nobody owes.
+/// A verb: all that the engine must know to carry it out. Nothing here has a default. A verb that
+/// left a question open would be dropped where the engine asks it, and its caller would wait for an
+/// answer that never comes.
 pub(crate) trait Verb: Debug + Send + Sized + 'static {
-    /// What the caller is answered with.
+    /// The answer to the caller.
     type Output: Debug + Send + 'static;
 
     const MANNER: Manner;
 
-    /// Whether it cannot be staged without knowing what the session's control
-    /// records say.
+    /// True if it cannot be staged without knowing what the session's control records say.
     const READS_CONTROLS: bool;
 
-    /// Whether staging it may touch a file. If not, and if it is small, a caller's
-    /// thread may do it.
+    /// True if staging it may touch a file. If it cannot, and is small, a caller's thread may stage
+    /// it.
     const TOUCHES_FILES: bool;
 
-    /// Whether it lets the session go. Nothing else that takes its turn is done to a deleted
-    /// session.
+    /// True if the verb gives the session up. Of the verbs that take their turn, only these are
+    /// carried out on a deleted session.
     const LETS_GO: bool;
 
-    /// How much memory it holds, beyond a small constant.
+    /// Returns the memory it holds beyond a small constant, bytes.
     fn bytes(&self) -> usize;
 
-    /// What becomes of it if there is no such session, nor was since the open.
+    /// Decides its fate if no such session exists or was asked for since the open.
     fn if_absent(&self, key: &Arc<str>, shard: &mut Shard) -> Absent<Self::Output>;
 
-    /// Whether what is under way for the session keeps it from being staged.
+    /// True if work under way for the session keeps it from being staged.
     fn waits(&self, session: &Session) -> bool;
 
-    /// Stages it as a change whose [`Ack`](super::answer::Ack) answers, starts the
-    /// job it needs, or answers at once.
+    /// Stages it as a change with an [`Ack`](super::answer::Ack) that answers, starts the job it
+    /// needs, or answers at once.
     fn stage(self, answer: Answer<Self::Output>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>);
 }
 
-/// How a verb stands to the changes of a session.
+/// The relation of a verb to the changes of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// It says what is settled. It goes past commands that wait, and a store that
-    /// stopped writing answers it.
+    /// It reports settled state. It goes past commands that wait, and a store that stopped writing
+    /// answers it.
     Looks,
-    /// It goes past commands that wait; a store that stopped writing, which will
-    /// have nothing to tell, refuses it.
+    /// It goes past commands that wait. A store that stopped writing refuses it, for it will have
+    /// nothing to report.
     Subscribes,
-    /// It takes its turn among the commands of its session, and goes with the session if that
-    /// gets another key.
+    /// It takes its turn among the commands of its session, and goes with the session if that gets
+    /// another key.
     Writes,
-    /// It takes its turn, and means the key: it says whose that is.
+    /// It takes its turn and refers to the key itself: it says which session owns the key.
     Names,
 }
 
-/// What becomes of a verb if there is no session.
+/// The fate of a verb if the session does not exist.
 #[derive(Debug)]
 pub(crate) enum Absent<T> {
     /// The session is made.
     Create,
-    /// Nothing is made. A session entered for nothing would hold a file name that
-    /// another key may need.
+    /// Nothing is made. A session entered for nothing would hold a file name that another key may
+    /// need.
     Answer(Result<T>),
 }
 
@@ -90,12 +89,12 @@ impl Command {
     }
 }
 
-/// A verb and who is to be answered.
+/// Pairs a verb with its caller's answer.
 pub(crate) fn asked<V: Verb>(verb: V, answer: Answer<V::Output>) -> Box<dyn Request> {
     Box::new(Asked { verb, answer })
 }
 
-/// A verb that nobody but the engine asked for.
+/// A verb that the engine itself asks for, without a caller.
 pub(crate) fn unasked<V: Verb>(verb: V) -> Box<dyn Request> {
     let (answer, _) = slot();
     asked(verb, answer)
@@ -110,14 +109,14 @@ impl Held for Box<dyn Request> {
     }
 }
 
-/// A verb and who is to be answered, whichever it is.
+/// A verb of any kind with its caller's answer.
 pub(crate) trait Request: Debug + Send {
     fn manner(&self) -> Manner;
 
     /// See [`Verb::LETS_GO`].
     fn lets_go(&self) -> bool;
 
-    /// Whether it may be staged on a caller's thread.
+    /// True if it may be staged on a caller's thread.
     fn is_quick(&self) -> bool;
 
     /// See [`Verb::bytes`].
@@ -126,7 +125,7 @@ pub(crate) trait Request: Debug + Send {
     /// See [`Verb::waits`].
     fn waits(&self, session: &Session) -> bool;
 
-    /// Answers, unless the session is to be made: the request comes back then.
+    /// Answers, unless the session is to be made: then the request is returned.
     fn meet_absence(
         self: Box<Self>,
         key: &Arc<str>,

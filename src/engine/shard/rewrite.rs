@@ -1,8 +1,8 @@
-//! Preparing a new session file beside the old one, off the shard's path.
+//! Prepares a new session file beside the old one, off the shard's path.
 //!
-//! The new file is written under a hidden name and synced, name included,
-//! before its owner journals the swap: a swap record that reached the disk
-//! before the bytes it names would put a hole in the place of a history.
+//! The new file is written under a hidden name and synced, name included, before its owner journals
+//! the swap: a swap record that reached the disk before the bytes it names would replace a history
+//! by a hole.
 
 use std::io;
 use std::ops::Range;
@@ -28,48 +28,47 @@ pub(crate) struct Prepared {
     pub(crate) len: u64,
     pub(crate) crc: u32,
     pub(crate) lines: u64,
-    /// Where the lines begin that are not hidden.
+    /// Offset of the first line that is not hidden.
     pub(crate) start: u64,
-    /// Whether its last line lacks the LF.
+    /// True if its last line lacks the LF.
     pub(crate) torn: bool,
-    /// All of it for the journal, if it is at most [`JOURNALLED`] and in no other record.
+    /// The whole file for the journal, if it is at most [`JOURNALLED`] and in no other record.
     pub(crate) small: Vec<u8>,
-    /// What a compaction's copy hides, or the file of a session that moves.
+    /// The lines that a compaction's copy hides, or the file of a session that moves.
     pub(crate) hidden: Hidden,
     /// The backups that move with a session; `None` for one that was pruned meanwhile.
     pub(crate) backups: Vec<Option<Extent>>,
 }
 
-/// How long a new history may be that the journal holds whole, bytes: a program that
-/// replaces the file after a crash takes nothing then that was acknowledged. Longer ones
-/// would hold up all other commits.
+/// The longest new history that the journal holds whole, bytes: a program that replaces the file
+/// after a crash then takes no acknowledged lines. Longer ones would hold up all other commits.
 const JOURNALLED: u64 = 64 << 10;
 
-/// How much a compaction's copy hides: what was truncated while it was made.
+/// The lines that a compaction's copy hides: those truncated while it was made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hidden {
     /// Lines to skip.
     pub(crate) skip: u64,
-    /// Where, and after how many lines, the first copied line stands that was not
-    /// truncated. Before the first of all stands what hidden lines still say.
+    /// Offset of the first copied line that was not truncated, and the number of lines before it.
+    /// Before all copied lines stand the control records kept from hidden ones.
     at: u64,
     lines: u64,
 }
 
 impl Hidden {
-    /// Where the first copied line stands that was not truncated.
+    /// Returns the offset of the first copied line that was not truncated.
     pub(super) fn shown_from(self) -> u64 {
         self.at
     }
 }
 
-/// What is to be added to a compaction's copy, and hidden in it.
+/// The changes to a compaction's copy: lines to add, and lines to hide.
 #[derive(Debug)]
 pub(crate) struct More {
     pub(crate) file: Arc<dyn StorageFile>,
-    /// What was appended since, in the old file.
+    /// The range of the old file that was appended since.
     pub(crate) appended: Range<u64>,
-    /// What was truncated since, in the old file.
+    /// The range of the old file that was truncated since.
     pub(crate) truncated: Range<u64>,
 }
 
@@ -83,7 +82,7 @@ impl Prepared {
     }
 }
 
-/// Writes and syncs the file `temp`. If that fails nothing is left of it.
+/// Writes and syncs the file `temp`. On failure, nothing of it is left.
 ///
 /// # Errors
 /// `StorageFull` and other refusals of the operating system. `Poisoned` if
@@ -105,7 +104,8 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
             archive::keep(shared, dropped, &**file, *start)?;
         }
         if is_gone() {
-            // Nothing more is written of who may have to be forgotten; its owner throws it away.
+            // Nothing more is written of a session that may have to be forgotten; its owner throws
+            // the file away.
             return prepare(shared, temp, &Source::Lines(Vec::new()));
         }
     }
@@ -166,8 +166,8 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
         }
         Error::io("rewrite", &path, e)
     })?;
-    // The name as well: a swap record that outlived it would name a file
-    // that is not there, and recovery could only leave the old one.
+    // The name is synced as well: a swap record that outlived it would refer to a file that is not
+    // there, and recovery could only leave the old one.
     storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
     Ok(Prepared {
         backups,
@@ -175,8 +175,8 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
     })
 }
 
-/// Adds to a compaction's copy what came since, and hides what went. If that fails
-/// nothing is left of the copy.
+/// Brings a compaction's copy up to date: adds new lines and hides truncated ones. On failure,
+/// nothing of the copy is left.
 ///
 /// # Errors
 /// As [`prepare`].
@@ -197,7 +197,7 @@ pub(crate) fn extend(shared: &Shared, prepared: Prepared, more: &More) -> Result
 }
 
 impl More {
-    /// How much is read, about.
+    /// Returns the number of bytes that are read, roughly.
     pub(super) fn bytes(&self) -> u64 {
         let len = |range: &Range<u64>| range.end - range.start;
         len(&self.appended) + len(&self.truncated)
@@ -233,7 +233,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Goes on where a file ended.
+    /// Continues where a file ended.
     fn on(prepared: Prepared, shared: &'a Shared) -> Self {
         Self {
             len: prepared.len,
@@ -245,7 +245,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Hides what stands for `truncated` of the old file, and all before it.
+    /// Hides the copies of the lines in `truncated` of the old file, and all lines before them.
     fn hide(&mut self, old: &dyn StorageFile, truncated: &Range<u64>) -> io::Result<()> {
         if truncated.is_empty() {
             return Ok(());
@@ -270,8 +270,8 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// What the records about to be dropped said last stays said: token usage,
-    /// checkpoint numbering and the system prompt outlive truncation.
+    /// Writes the last control records among the lines that are dropped: token usage, checkpoint
+    /// numbering and the system prompt outlive truncation.
     fn put_controls(&mut self, file: &dyn StorageFile, start: u64) -> io::Result<()> {
         let mut last = Carried::default();
         for_each_line(file, 0, start, &mut |raw| {
@@ -293,8 +293,8 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Live lines to which others are added: nobody can go back to one of their
-    /// checkpoints then, whose ids the others may use too.
+    /// Writes live lines that get others added after them. Their checkpoints can no longer be gone
+    /// back to, because the added lines may use the same ids.
     fn put_own(&mut self, file: &dyn StorageFile, start: u64, end: u64) -> io::Result<()> {
         for_each_line(
             file,
@@ -308,7 +308,7 @@ impl<'a> Output<'a> {
         )
     }
 
-    /// A line as it stands in `file`, also one that is too long to be read.
+    /// Writes a line as it stands in `file`, also one that is too long to be read.
     fn put_raw(&mut self, file: &dyn StorageFile, raw: Raw<'_>) -> io::Result<()> {
         if !raw.is_huge() {
             return self.put_line(raw.text);
@@ -349,7 +349,7 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// All lines as they are, but for one: that is the last of the hidden ones now.
+    /// Writes all lines as they are, except one, which becomes the last of the hidden ones.
     fn put_amended(&mut self, amended: &Amended) -> io::Result<()> {
         let Amended {
             file,
@@ -360,7 +360,7 @@ impl<'a> Output<'a> {
             lines,
             torn,
         } = amended;
-        // A last line without LF would weld with what comes after it.
+        // A last line without LF would weld with the line after it.
         let (old_torn, last_torn) = (*torn && old.end == *end, *torn && old.end < *end);
         self.copy_range(&**file, 0..*start)?;
         self.copy_range(&**file, old.clone())?;
@@ -374,8 +374,8 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// A session whose key is another's by now, and that one's lines after it. What either
-    /// hides comes first: the hidden lines are the first of a file.
+    /// Writes a session that has lost its key to another, and that one's lines after it. The hidden
+    /// lines of both come first: the hidden lines of a file are always its first.
     fn put_moved(&mut self, moved: &Moved) -> io::Result<()> {
         let Moved { older, own, .. } = moved;
         let Some(own) = own else {
@@ -392,14 +392,14 @@ impl<'a> Output<'a> {
         self.start = self.len + self.buffer.len() as u64;
         self.put_all(older, older.start..older.end, true)?;
         if let Some(file) = &own.file {
-            // What it says of the conversation holds, not what the older one said.
+            // Its control records hold, not those of the older session.
             self.put_controls(&**file, own.start)?;
         }
         self.put_all(own, own.start..own.end, false)
     }
 
-    /// Lines as they are. Nobody goes back to a checkpoint of the `older` session, whose ids
-    /// the other's lines use too.
+    /// Writes lines as they are. The checkpoints of the `older` session can no longer be gone back
+    /// to: the other's lines use the same ids.
     fn put_all(&mut self, from: &FileLines, range: Range<u64>, older: bool) -> io::Result<()> {
         let Some(file) = from.file.as_deref() else {
             return Ok(());
@@ -415,7 +415,7 @@ impl<'a> Output<'a> {
     fn put_line(&mut self, raw: &[u8]) -> io::Result<()> {
         self.buffer.extend_from_slice(raw);
         self.buffer.push(b'\n');
-        // Empty lines do not count, wherever lines are counted.
+        // Empty lines are never counted, here or elsewhere.
         self.lines += u64::from(!matches!(raw, b"" | b"\r"));
         if self.buffer.len() >= self.steps.size() {
             self.step()?;
@@ -462,7 +462,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Whether a compaction keeps a line.
+/// True if a compaction keeps the line.
 pub(super) fn is_copied(raw: Raw<'_>) -> bool {
     let kind = session_file::classify(raw.text);
     !matches!(kind, Kind::Blank | Kind::Transient)

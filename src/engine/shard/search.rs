@@ -1,4 +1,4 @@
-//! Looking for a line of a session in the background, for a request that needs to know.
+//! Searches a session's lines in the background, for a request that needs the result.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use crate::error::Result;
 use crate::ground::storage::StorageFile;
 
 impl Shard {
-    /// Searches a session's lines, and then stages `request`; the session's later commands
-    /// wait.
+    /// Searches a session's lines, and then stages `request`; the session's later commands wait.
     pub(super) fn start_search(
         &mut self,
         id: usize,
@@ -29,7 +28,7 @@ impl Shard {
         turn.out.start(Job::Locate { owner, file, query });
     }
 
-    /// The background found what was searched for.
+    /// Takes in the result of a search in the background.
     pub(super) fn located(&mut self, id: usize, found: Result<Located>, turn: &mut Turn<'_>) {
         let session = self.session(id);
         session.busy = false;

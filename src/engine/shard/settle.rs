@@ -1,8 +1,7 @@
-//! Settling: what the journal holds becomes what readers see.
+//! Settles changes: readers see what the journal holds.
 //!
-//! A durable change settles when its record is synced; a buffered one is shown
-//! as soon as its record is written, and reaches the session file only once it
-//! is synced too.
+//! A durable change settles when its record is synced. A buffered one is shown as soon as its
+//! record is written, and reaches the session file only once it is synced too.
 
 use std::sync::Arc;
 
@@ -22,16 +21,16 @@ impl Shard {
     pub(super) fn show(&mut self, op: &mut Op, batch: &Bytes, turn: &mut Turn<'_>) {
         let id = op.session;
         match &op.change {
-            // Readers may have seen later changes by now: shown, it would take those back.
+            // Readers may have seen later changes by now, and showing this one would take those
+            // back.
             Change::Image { .. } => {}
-            // What it stands on comes first.
+            // The changes it stands on come first.
             _ if self.session(id).deferred > 0 => return,
             Change::Append { added, meta } => self.show_append(id, (added, batch), meta, turn),
             Change::Meta { meta } => {
                 self.replace_meta(id, meta.clone(), ChangeKind::Updated, turn);
             }
-            // They hold their session: nothing of it may be staged on top of what is
-            // not synced.
+            // These hold their session: nothing of it may be staged on top of unsynced state.
             Change::Truncate { .. } | Change::Swap { .. } | Change::Delete => return,
         }
         op.shown = true;
@@ -40,8 +39,8 @@ impl Shard {
         }
     }
 
-    /// The record of a change is on disk, in `batch`. Whether something waited for that, which
-    /// is to be [pumped](Self::pump).
+    /// Settles a change, with its record on disk, in `batch`. Returns true if something waited for
+    /// that, which must then be [pumped](Self::pump).
     pub(super) fn settle(&mut self, mut op: Op, batch: &Bytes, turn: &mut Turn<'_>) -> bool {
         let id = op.session;
         let session = self.session(id);
@@ -80,20 +79,20 @@ impl Shard {
         session.inflight == 0 && (!session.waiting.is_empty() || session.compaction_ready())
     }
 
-    /// The record of a change was refused, or nothing is known of it. Its
-    /// session must be [restaged](Self::restage) before anything else.
+    /// Takes a change back, because its record was refused or nothing is known of it. Its session
+    /// must be [restaged](Self::restage) before anything else.
     pub(super) fn fail(&mut self, op: Op, error: &Error, turn: &mut Turn<'_>) {
         let session = self.session(op.session);
         session.inflight -= 1;
-        // One that the directory refused holds its session still: an image that a flush
-        // staged on top must not let others go past it.
+        // A session whose change the directory refused holds still: an image that a flush staged on
+        // top must not let other changes go past it.
         session.busy &= op.change.is_plain();
         session.pending.take_if(|pending| pending.leaves());
         if let Some(line) = op.change.added().and_then(|added| added.once.as_deref()) {
             session.took(line, false);
         }
-        // After a failed sync the record may be on disk all the same; recovery
-        // would then look for the new file.
+        // After a failed sync the record may be on disk all the same; recovery would then look for
+        // the new file.
         if let Change::Swap { swap, .. } = op.change
             && !matches!(error, Error::Poisoned { .. })
         {
@@ -109,15 +108,15 @@ impl Shard {
         turn.out.settle(op.ack, &Err(error.clone()));
     }
 
-    /// Works out anew what is staged for a session, from what is settled and
-    /// what is still in flight for it.
+    /// Recomputes a session's staged state from the settled state and the changes still in flight
+    /// for it.
     pub(super) fn restage<'a>(&mut self, id: usize, inflight: impl Iterator<Item = &'a Op>) {
         let session = self.session(id);
         session.unstage();
         session.imaged_staged = session.imaged;
         for op in inflight {
             session.imaged_staged = session.imaged_staged.max(op.imaged);
-            // What is settled has it already.
+            // The settled state has it already.
             if op.shown {
                 continue;
             }
@@ -152,7 +151,7 @@ impl Shard {
         self.sidecar_changed(id);
     }
 
-    /// Lines may be written to the session file now.
+    /// Notes that lines may be written to the session file now.
     pub(super) fn lines_synced(&mut self, id: usize, added: &Added, turn: &Turn<'_>) {
         self.session(id).synced += added.len as u64;
         if added.len > 0 {
@@ -201,7 +200,7 @@ impl Session {
         }
     }
 
-    /// Tells those who follow all sessions.
+    /// Notifies the followers of all sessions.
     pub(super) fn tell(&self, kind: ChangeKind, turn: &Turn<'_>) {
         let told = self.told(kind, turn);
         if let Some(told) = told {
@@ -209,7 +208,7 @@ impl Session {
         }
     }
 
-    /// What those who follow all sessions are to be told, if there are any.
+    /// Returns the notification for the followers of all sessions, if there are any.
     pub(super) fn told(&self, kind: ChangeKind, turn: &Turn<'_>) -> Option<Told> {
         if !turn.shared.feed.is_followed() {
             return None;
@@ -221,7 +220,7 @@ impl Session {
             key: self.entry.key.clone(),
             agent: agent.map(|scope| scope.agent_id).unwrap_or_default().into(),
             version: match kind {
-                // A deleted session is at none.
+                // A deleted session has no version.
                 ChangeKind::Deleted => self.next_version(),
                 _ => meta.version,
             },
@@ -229,7 +228,7 @@ impl Session {
         })
     }
 
-    /// Tells those who watch.
+    /// Notifies the session's watchers.
     pub(super) fn notify(&mut self) {
         let Some(watch) = &self.watch else { return };
         if watch.is_unheard() {

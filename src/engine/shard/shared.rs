@@ -1,4 +1,4 @@
-//! What every shard of a store shares.
+//! The state that all shards of a store share.
 
 use crate::disk::files;
 use crate::ground::sync::atomic::{AtomicU64, Ordering};
@@ -20,47 +20,48 @@ use crate::ground::clock::Clock;
 use crate::ground::seldom::Seldom;
 use crate::ground::storage::Storage;
 
-/// What every shard of a store shares.
+/// The state that all shards of a store share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dir: PathBuf,
-    /// Where damaged files are set aside.
+    /// The directory in which damaged files are set aside.
     pub(crate) quarantine: PathBuf,
-    /// What sidecars said that are lost.
+    /// The directory of copies of sidecars, for lost ones.
     pub(crate) copies: PathBuf,
-    /// Which messages sessions took once, and how many of each session are kept.
+    /// The directory of the ids of messages taken once, and the number of ids kept for each
+    /// session.
     pub(crate) once: PathBuf,
     pub(crate) once_ids: usize,
     pub(crate) backups: Backups,
     pub(crate) archive: Archive,
     pub(crate) catalog: Catalog,
     pub(crate) kept: Kept,
-    /// What tells those who only read that the store ended, or another writer came.
+    /// The file that tells readers that the store ended or that another writer came.
     pub(crate) life: LifeFile,
     pub(crate) counters: Arc<Counters>,
-    /// What becomes of all sessions.
+    /// The changes of all sessions.
     pub(crate) feed: Feed,
     pub(crate) auto_compact: bool,
-    /// How long deleted sessions stay in the trash; `None` if there is none.
+    /// The time that deleted sessions stay in the trash; `None` if there is none.
     pub(crate) trash: Option<Duration>,
     /// The largest sidecar that a command may make, encoded, bytes.
     pub(crate) max_sidecar: usize,
-    /// Where versions begin: no other opening of the store gave the same.
+    /// The first version number: no other opening of the store gave the same.
     pub(crate) versions: u64,
     pub(crate) temp_counter: AtomicU64,
-    /// Counts the files that became backups, or stopped being some: the flush
-    /// after one syncs everything.
+    /// Counts the files that became backups or stopped being backups: the flush after one syncs
+    /// everything.
     pub(crate) rebased: AtomicU64,
-    /// Where sidecars are kept open until a flush syncs them.
+    /// Keeps sidecars open until a flush syncs them.
     pub(crate) keeper: Keeper,
     pub(crate) last_rewrite: LastRewrite,
-    /// When a lack of space or descriptors was told last.
+    /// When a lack of space or descriptors was last logged.
     pub(crate) lacking: Seldom,
-    /// When a refusal was told last.
+    /// When a refusal was last logged.
     pub(crate) refusing: Seldom,
-    /// The shards whose lines found no space.
+    /// The shards that found no space for their lines.
     pub(crate) full: FullShards,
     /// Counts the copies made of sidecars.
     pub(crate) copied: AtomicU64,
@@ -71,26 +72,26 @@ impl Shared {
         files::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A compaction came to nothing.
+    /// Notes that a compaction failed.
     pub(crate) fn compaction_failed(&self, error: &Error) {
         self.counters.compactions_failed.add(1);
         self.warn(error, "a session is not compacted");
     }
 
-    /// Tells of a command that is refused because the store cannot, unless it told of one
-    /// just now: on a full disk every command is.
+    /// Logs that a command is refused because of the state of the store, unless one was logged just
+    /// now: on a full disk every command is refused.
     pub(crate) fn refused(&self, error: &Error) {
         let Some(why) = self.counters.refused(error) else {
             return;
         };
         if self.refusing.is_due(self.clock.monotonic()) {
-            // Not the error, which may name the session.
+            // Without the error, which may name the session.
             tracing::warn!(why, "commands are refused");
         }
     }
 
-    /// Logs what could not be done: if space or descriptors are lacking not every
-    /// time, for that is met by every command.
+    /// Logs a failure. A lack of space or descriptors is not logged every time, because every
+    /// command meets it.
     pub(crate) fn warn(&self, error: &Error, what: &'static str) {
         self.counters.background_failures.add(1);
         if !error.may_pass() || self.lacking.is_due(self.clock.monotonic()) {
@@ -103,14 +104,14 @@ impl Shared {
         self.kept.keep(&*self.storage, &self.dir, &self.catalog);
     }
 
-    /// Names among the backups, or in the quarantine, are about to change, or did.
+    /// Notes that names among the backups, or in the quarantine, are about to change, or did.
     pub(crate) fn names_changed(&self) {
         self.rebased.fetch_add(1, Ordering::AcqRel);
     }
 }
 
-/// The shards whose lines found no space when they were last written, a bit of 64 each. For
-/// who asks how the store is doing: no protocol goes by it.
+/// The shards that found no space for their lines at the last write, one bit for each of the 64.
+/// For status reports only: no protocol depends on it.
 #[derive(Debug)]
 pub(crate) struct FullShards(AtomicU64);
 

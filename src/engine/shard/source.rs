@@ -1,4 +1,4 @@
-//! What a new session file is made of.
+//! The sources of a new session file.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,21 +8,21 @@ use super::rebase::Rebase;
 use crate::engine::archive::Dropped;
 use crate::ground::storage::StorageFile;
 
-/// What a new file is made of.
+/// The source of a new file.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// These lines.
     Lines(Vec<u8>),
-    /// The live lines of a file, without those that every rewrite drops, after
-    /// the control records among the skipped lines that still count.
+    /// The live lines of a file, without those that every rewrite drops, after the control records
+    /// among the skipped lines that still count.
     Live {
         file: Arc<dyn StorageFile>,
         start: u64,
         end: u64,
-        /// Whose skipped lines are dropped.
+        /// The session of the skipped lines that are dropped.
         dropped: Dropped,
     },
-    /// What a session takes over, after what its own skipped lines still say and
+    /// The lines that a session takes over, after the control records of its own skipped lines and
     /// its own live lines, none of which is a message.
     Promoted {
         file: Option<Arc<dyn StorageFile>>,
@@ -30,7 +30,7 @@ pub(crate) enum Source {
         end: u64,
         lines: Vec<u8>,
     },
-    /// Bytes as they are: the first `len` of a file, and what comes after.
+    /// Bytes as they are: the first `len` of a file, and those that come after.
     Bytes {
         file: Option<Arc<dyn StorageFile>>,
         len: u64,
@@ -40,17 +40,18 @@ pub(crate) enum Source {
     },
     /// A session of which one message is replaced or removed.
     Amended(Amended),
-    /// What a session is taken back to.
+    /// A session that is taken back.
     Rebase(Rebase),
     /// Another session, and this one's lines after it.
     Moved(Moved),
 }
 
-/// The lines of a session that goes on under another key, and of the one that has that key.
+/// The lines of a session that goes on under another key, and of the session that has that key.
 #[derive(Debug)]
 pub(crate) struct Moved {
     pub(crate) older: FileLines,
-    /// Its lines; `None` if there are none: the file is the older one's then.
+    /// The lines of the session that has the key; `None` if there are none: the file is the older
+    /// one's then.
     pub(crate) own: Option<FileLines>,
     pub(crate) moving: Arc<Move>,
 }
@@ -59,39 +60,39 @@ pub(crate) struct Moved {
 #[derive(Clone, Debug)]
 pub(crate) struct FileLines {
     pub(crate) file: Option<Arc<dyn StorageFile>>,
-    /// Where the lines begin that are not hidden, and where they end.
+    /// Offsets of the first line that is not hidden, and of the end.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Lines that are hidden, and all of them.
+    /// Number of hidden lines, and of all lines.
     pub(crate) skip: u64,
     pub(crate) lines: u64,
-    /// Whether the last lacks its LF.
+    /// True if the last line lacks its LF.
     pub(crate) torn: bool,
 }
 
-/// A session's file, and what is to stand in the place of one line. The line itself is hidden
-/// then, after those that are hidden already.
+/// A session's file, and a replacement for one line. The line itself becomes hidden, after those
+/// that are hidden already.
 #[derive(Debug)]
 pub(crate) struct Amended {
     pub(crate) file: Arc<dyn StorageFile>,
-    /// Where the lines begin that are not hidden, and where they end.
+    /// Offsets of the first line that is not hidden, and of the end.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Where the old line stands, with its LF.
+    /// The range of the old line, with its LF.
     pub(crate) old: Range<u64>,
     /// The new line, ended by LF; empty if there is none.
     pub(crate) line: Vec<u8>,
-    /// How many lines the file has, and whether the last lacks its LF.
+    /// Number of lines in the file; and true if the last lacks its LF.
     pub(crate) lines: u64,
     pub(crate) torn: bool,
 }
 
 impl Source {
-    /// How much is copied, about.
+    /// Returns the number of bytes that are copied, roughly.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Lines(lines) => lines.len() as u64,
-            // What is hidden is read, for what its control records say.
+            // Hidden lines are read too, for their control records.
             Self::Live { end, .. } => *end,
             Self::Promoted { end, lines, .. } => end + lines.len() as u64,
             Self::Amended(amended) => amended.end + amended.line.len() as u64,

@@ -1,9 +1,9 @@
 //! Staging: from a request to a journal record, in the order of a session's
 //! commands.
 //!
-//! Appends and sidecar changes stage on top of each other without waiting.
-//! Whatever looks at lines already written (truncate, rewrite, delete) waits
-//! until nothing of its session is in flight, and later commands wait for it.
+//! Appends and sidecar changes stage on top of each other without waiting. Commands that look at
+//! lines already written (truncate, rewrite, delete) wait until nothing of their session is in
+//! flight, and later commands wait for them.
 
 use super::answer::Ack;
 use super::change::{Change, Op};
@@ -16,7 +16,7 @@ use crate::Durability;
 use crate::disk::journal::record::Record;
 
 impl Shard {
-    /// Stages a request, or lets it wait for what it must come after.
+    /// Stages a request, or queues it behind the work that it must follow.
     pub(super) fn submit(&mut self, id: usize, request: Box<dyn Request>, turn: &mut Turn<'_>) {
         let session = self.session(id);
         if !session.must_wait(&*request) {
@@ -28,7 +28,7 @@ impl Shard {
         }
     }
 
-    /// Stages what waited, as far as it may go on.
+    /// Stages waiting requests, as far as they may go on.
     pub(super) fn pump(&mut self, id: usize, turn: &mut Turn<'_>) {
         loop {
             let Resident::Ready(session) = &mut self.sessions[id] else {
@@ -52,10 +52,9 @@ impl Shard {
         }
     }
 
-    /// Starts a compaction if more lines are skipped than live, and the store
-    /// compacts by itself. This is the one place that decides it, for sessions as
-    /// they are loaded and after every change that hides lines or brings hidden
-    /// ones along.
+    /// Starts a compaction if more lines are skipped than live, and the store compacts by itself.
+    /// Only this function decides it, for sessions as they are loaded and after every change that
+    /// hides lines or brings hidden ones along.
     pub(super) fn compact_if_due(&mut self, id: usize, turn: &mut Turn<'_>) {
         if turn.shared.auto_compact && self.session(id).mostly_dead() {
             self.submit(id, unasked(Compact), turn);
@@ -74,14 +73,14 @@ impl Shard {
         self.push_image(id, Change::Meta { meta }, level, ack, turn);
     }
 
-    /// Stages the session's whole sidecar once more, for records that come after it.
+    /// Stages the session's whole sidecar once more, for later records to build on.
     pub(super) fn push_image_again(&mut self, id: usize, turn: &mut Turn<'_>) {
         let meta = self.session(id).staged.meta.clone();
         let image = Change::Image { meta };
         self.push_image(id, image, Durability::Buffered, Ack::Nobody, turn);
     }
 
-    /// Stages a change whose record is the whole sidecar.
+    /// Stages a change that is recorded as the whole sidecar.
     pub(super) fn push_image(
         &mut self,
         id: usize,
@@ -113,14 +112,14 @@ impl Shard {
         turn.staging.push(op, &record, level);
     }
 
-    /// The session, with a file name of its own again if it was deleted.
+    /// Returns the session; if it was deleted, it gets a file name of its own again.
     pub(super) fn reclaim(&mut self, id: usize, turn: &mut Turn<'_>) -> &mut Session {
         let session = self.session(id);
         if std::mem::take(&mut session.deleted) {
             let key = session.entry.key.clone();
             session.take_name(turn.shared.catalog.claim(&key));
-            // Unpublished it would pass for one that nobody wrote to since the open: lists,
-            // searches, backups and erasures would read files that lack what was answered.
+            // Unpublished, the session would pass for one that was not written to since the open:
+            // lists, searches, backups and erasures would read files that lack acknowledged lines.
             session.publish();
         }
         session

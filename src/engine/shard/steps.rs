@@ -1,35 +1,35 @@
-//! How much of a new session file is written and synced at a time.
+//! The size of the steps in which a new session file is written and synced.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Bytes. If syncs are quick, more would be written for longer than a sync takes.
+/// Bytes. If syncs are quick, writing a larger step would take longer than a sync.
 const SMALLEST: usize = 16 << 10;
 
-/// Bytes. If syncs are slow, less would take a rewrite's time for nothing.
+/// Bytes. If syncs are slow, smaller steps would only prolong a rewrite.
 const LARGEST: usize = 256 << 10;
 
-/// Bytes that a disk takes in a microsecond, about.
+/// Bytes that a disk takes in a microsecond, roughly.
 const RATE: usize = 256;
 
-/// Steps whose bytes take about as long as a sync. The journal's syncs wait for a
-/// write-back on the same disk, and with them every caller: on a disk that syncs in
-/// 40 µs, 64 KiB at a time made the p99 of others five times as long, and 16 KiB
-/// twice. On one that takes milliseconds, many small steps would help nobody.
+/// Steps whose bytes take about as long as a sync. The journal's syncs, and with them every caller,
+/// wait for a write-back on the same disk: on a disk that syncs in 40 µs, 64 KiB at a time made the
+/// p99 of others five times as long, and 16 KiB twice. On a disk that takes milliseconds, many
+/// small steps would help no caller.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
-    /// Of the last few syncs: one that found its bytes written already must not make
-    /// all later steps small.
+    /// Times of the last few syncs: one sync that found its bytes written already must not make all
+    /// later steps small.
     last: VecDeque<Duration>,
 }
 
-/// How quick the disk was in the last rewrite, microseconds; 0 before the first. The next
-/// begins with steps of that size: of a short file each step less is a sync less.
+/// The quickest sync of the last rewrite, microseconds; 0 before the first. The next rewrite begins
+/// with steps of that size: for a short file, each step less saves a sync.
 #[derive(Debug, Default)]
 pub(crate) struct LastRewrite(AtomicU64);
 
-/// Syncs that are looked back at.
+/// Number of syncs that are looked back at.
 const RECENT: usize = 8;
 
 impl Steps {
@@ -42,24 +42,24 @@ impl Steps {
         steps
     }
 
-    /// The rewrite ends.
+    /// Ends the rewrite.
     pub(super) fn end(&self, rewrite: &LastRewrite) {
         rewrite.0.store(self.quickest(), Ordering::Relaxed);
     }
 
-    /// Bytes of the next step.
+    /// Returns the number of bytes of the next step.
     pub(super) fn size(&self) -> usize {
         let micros = usize::try_from(self.quickest()).unwrap_or(LARGEST);
         micros.saturating_mul(RATE).clamp(SMALLEST, LARGEST)
     }
 
-    /// Microseconds.
+    /// Returns the quickest recent sync, microseconds.
     fn quickest(&self) -> u64 {
         let quickest = self.last.iter().min().copied().unwrap_or_default();
         u64::try_from(quickest.as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// A step's sync took that long.
+    /// Notes how long a step's sync took.
     pub(super) fn took(&mut self, time: Duration) {
         if self.last.len() == RECENT {
             self.last.pop_front();

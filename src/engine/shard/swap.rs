@@ -1,5 +1,5 @@
-//! Replacing a session's file: the new one is written in the background, journalled
-//! as a swap, and takes the old one's name once its record holds.
+//! Replaces a session's file: the new one is written in the background, journalled as a swap, and
+//! takes the old one's name once its record holds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
 impl Shard {
-    /// Has a new file written; the session's later commands wait for it. What the
-    /// sidecar is to say then is staged already, but for what only the file shows.
+    /// Has a new file written; the session's later commands wait for it. The new sidecar is staged
+    /// already, except for what only the file shows.
     pub(super) fn start_rewrite(
         &mut self,
         id: usize,
@@ -51,8 +51,8 @@ impl Shard {
         });
     }
 
-    /// A new file is ready: the one that commands wait for, or a compaction's
-    /// copy, for both may be under way at once.
+    /// Takes in a new file that is ready: the one that commands wait for, or a compaction's copy,
+    /// for both may be under way at once.
     pub(super) fn rewritten(
         &mut self,
         id: usize,
@@ -138,8 +138,8 @@ impl Shard {
         }
     }
 
-    /// A session that was to go on as another, and is not there: that one goes on with its own
-    /// versions, and two must not give the same.
+    /// Gives new version numbers to a session that does not exist after a failed move: the other
+    /// session goes on with its own, and two must not give the same.
     pub(super) fn renumber(&mut self, id: usize, origin: &Origin) {
         if matches!(origin, Origin::Moved(_)) && !self.session(id).exists {
             self.session(id).versions = self.fresh_versions();
@@ -203,11 +203,11 @@ impl Shard {
         });
     }
 
-    /// Brings the new file into the old one's place.
+    /// Puts the new file in the old one's place.
     ///
     /// # Errors
-    /// `Poisoned`, and the store stops: the journal says that the swap happened,
-    /// the directory that it did not. Only recovery can bring them together.
+    /// `Poisoned`, and the store stops: the journal says that the swap happened, the directory that
+    /// it did not. Only recovery can bring them together.
     pub(super) fn settle_swap(
         &mut self,
         id: usize,
@@ -225,7 +225,7 @@ impl Shard {
         self.show_more_first(id, &meta, turn);
         kept.and_then(|()| swap_in(&swap.prepared, &path, turn))
             .map_err(|error| turn.out.stop_store(&error))?;
-        // A compaction that this one overtook drops the same lines again.
+        // A compaction that this swap overtook drops the same lines again.
         let drops = !matches!(swap.origin, Origin::Amended | Origin::Moved(_));
         self.count_swap(id, &swap, turn);
         self.forget_unwritten(id, turn);
@@ -235,7 +235,7 @@ impl Shard {
             turn.out.close(file, len);
         }
         let shared = turn.shared;
-        // After the new file is published: whoever searches would find lines in the archive that
+        // After the new file is published: otherwise a search would find lines in the archive that
         // are hidden in the old file, too.
         if drops && let Err(error) = shared.archive.settle(&*shared.storage, &stem) {
             let error = Error::io("rename in", &shared.archive.dir, error);
@@ -248,7 +248,7 @@ impl Shard {
 }
 
 impl Shard {
-    /// Counts what a new file in the old one's place is.
+    /// Counts a new file that took the old one's place.
     fn count_swap(&mut self, id: usize, swap: &Swap, turn: &Turn<'_>) {
         let counters = &turn.shared.counters;
         match swap.origin {
@@ -269,10 +269,10 @@ impl Shard {
         }
     }
 
-    /// Brings the sidecar up to date before the new file has the name, if it hides more than
-    /// is hidden then. Other programs read the old file meanwhile, with lines that
-    /// were truncated; after the rename they would miss lines that are not. The swap's
-    /// record has the image, so the sidecar is not ahead of the journal.
+    /// Brings the sidecar up to date before the new file gets the name, if it hides more lines than
+    /// the new file does. Other programs meanwhile read the old file with lines that were
+    /// truncated; after the rename they would lack lines that are not. The swap's record has the
+    /// image, so the sidecar is not ahead of the journal.
     fn show_more_first(&mut self, id: usize, meta: &Meta, turn: &mut Turn<'_>) {
         let session = self.session(id);
         if meta.skip >= session.settled.meta.skip.min(session.hides) {
@@ -288,7 +288,7 @@ impl Shard {
 }
 
 impl Session {
-    /// Publishes the new file; the old one, if it was open.
+    /// Publishes the new file; returns the old one, if it was open.
     fn take_over_file(&mut self, swap: Swap, meta: Meta) -> Option<Arc<dyn StorageFile>> {
         let Swap {
             prepared,
@@ -325,9 +325,9 @@ impl Session {
 }
 
 impl Session {
-    /// Lines that were copied as they stood keep their positions. `shown` is where the
-    /// first of them stands in a compaction's copy, `end` where the copy ends; if lines
-    /// are missing in between, positions after them would be other lines'.
+    /// Keeps the positions of lines that were copied unchanged. `shown` is the offset of the first
+    /// of them in a compaction's copy, `end` that of the copy's end. If lines are missing in
+    /// between, later positions would be other lines'.
     fn number_anew(&mut self, origin: &Origin, shown: u64, end: u64) {
         let whole = end.checked_sub(shown) == self.settled.end.checked_sub(self.start);
         self.numbering = if whole && matches!(origin, Origin::Compaction { .. }) {
@@ -343,11 +343,11 @@ impl Session {
     }
 }
 
-/// What was a session's file becomes a backup.
+/// Turns a session's old file into a backup.
 fn keep_backup(rebasing: &Rebasing, session: &Session, turn: &Turn<'_>) -> Result<()> {
     let shared = turn.shared;
-    // Before any name changes: a flush that finds the new file by its name must
-    // find this too, and sync the old one.
+    // Before any name changes: a flush that finds the new file by its name must see this change
+    // too, and sync the old one.
     shared.names_changed();
     let Some((link, name)) = &rebasing.keep else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Taking messages once: what a session's files say of them is read when it is first asked
-//! for, and brought up to date by flushes.
+//! Takes messages once: the session's files about them are read when first asked for, and flushes
+//! bring them up to date.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,22 +15,22 @@ use crate::error::{Error, Result};
 use crate::ground::storage::FileKind;
 
 impl Session {
-    /// Whether the message of that line is in flight.
+    /// True if the message of that line is in flight.
     pub(super) fn is_taking(&self, line: &str) -> bool {
         self.once.as_ref().is_some_and(|once| once.is_staged(line))
     }
 
-    /// The message of that line is in flight now.
+    /// Notes that the message of that line is in flight now.
     pub(super) fn takes(&mut self, line: &str) {
         self.once.get_or_insert_default().stage(line);
     }
 
-    /// What was in flight holds, or does not.
+    /// Notes that a message in flight holds, or does not.
     pub(super) fn took(&mut self, line: &str, holds: bool) {
         self.once.get_or_insert_default().settle(line, holds);
     }
 
-    /// Forgets what can be read again.
+    /// Forgets data that can be read again.
     pub(super) fn forget_once(&mut self) {
         if let Some(once) = &mut self.once {
             once.known = None;
@@ -40,11 +40,11 @@ impl Session {
 }
 
 impl Shard {
-    /// Whether the session took the message of that line before. One in flight does not
+    /// Returns true if the session took the message of that line before. One in flight does not
     /// count.
     ///
     /// # Errors
-    /// If the files that say so cannot be read.
+    /// If the files of taken messages cannot be read.
     pub(super) fn has_taken(&mut self, id: usize, line: &str, turn: &Turn<'_>) -> Result<bool> {
         let known = self.session(id).once.as_ref().map(|once| &once.known);
         if !matches!(known, Some(Some(_))) {
@@ -56,7 +56,8 @@ impl Shard {
             .once
             .as_ref()
             .is_some_and(|once| once.has_taken(line));
-        // What is known goes when the file is closed: without one it would stay for ever.
+        // The known ids are dropped when the file is closed; without a file they would stay for
+        // ever.
         if session.file.is_none() {
             session.forget_once();
         }
@@ -72,10 +73,10 @@ impl Shard {
         })
     }
 
-    /// Brings the files that say which messages a session took up to what holds.
+    /// Brings the files of messages that a session took up to date.
     ///
     /// # Errors
-    /// What they lack is kept for the next flush then.
+    /// The missing lines are kept for the next flush.
     pub(super) fn write_once(&mut self, id: usize, turn: &Turn<'_>) -> Result<()> {
         let once = self.session(id).once.as_ref();
         let Some(once) = once.filter(|once| !once.unwritten.is_empty()) else {
@@ -88,7 +89,7 @@ impl Shard {
         }
         let shared = turn.shared;
         let paths = once::paths(&shared.once, &self.session(id).entry.stem);
-        // The flush that asks for this syncs everything then, names included.
+        // The flush that asks for this then syncs everything, names included.
         shared.names_changed();
         self.with_descriptor(&shared.keeper, || put(shared, &paths, &lines))?;
         let session = self.session(id);
@@ -133,8 +134,8 @@ fn put(shared: &Shared, [newest, _]: &[PathBuf; 2], lines: &[u8]) -> Result<()> 
         made => made,
     };
     create().map_err(wrap)?;
-    // Were that an error, no flush would succeed while it is there. Behind a link, the files
-    // are somebody's.
+    // Were that an error, no flush would succeed while it is there. Files behind a link are another
+    // program's.
     if is_impostor(storage, &shared.once, FileKind::Directory) {
         let made = set_aside(&shared.once, shared).and_then(|()| create());
         made.map_err(wrap)?;

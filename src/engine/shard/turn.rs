@@ -1,4 +1,4 @@
-//! One turn of a worker: what it shares, and what it brings forth.
+//! One turn of a worker: its shared state and its results.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -13,29 +13,29 @@ use crate::ground::clock::Stamp;
 use crate::ground::mailbox::EventSender;
 use crate::ground::storage::StorageFile;
 
-/// To close a larger file, bytes, takes long: its blocks are freed.
+/// Closing a file of more bytes than this takes long: its blocks are freed.
 const CLOSED_HERE: u64 = 1 << 20;
 
-/// Where a shard puts what one turn brings forth.
+/// The state that one turn of a shard reads, and the places for its results.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) staging: &'a mut Staging,
     pub(crate) out: &'a mut Outbox,
-    /// A time after each of the turn's changes was asked for, which many of them share.
+    /// A time after each of the turn's changes was asked for; many changes share it.
     pub(crate) now: &'a Stamp,
-    /// Why no more lines are taken: as many as may wait for their files find no space there.
+    /// The reason that no more lines are taken: as many lines as may wait for their files find no
+    /// space there.
     pub(crate) no_room: Option<&'a Error>,
-    /// The flush epoch: the first record of a session in each carries its whole
-    /// sidecar.
+    /// The flush epoch: the first record of a session in each carries its whole sidecar.
     pub(crate) epoch: u64,
-    /// The oldest epoch whose sidecar images are still in the journal for sure.
+    /// The oldest epoch with sidecar images that are certainly still in the journal.
     pub(crate) images_from: u64,
     pub(crate) others: Others<'a>,
 }
 
-/// The shards beside the one whose turn it is; none while another of them is
-/// [worked on](Turn::beside).
+/// The other shards beside the one that has its turn; empty while another of them is [worked
+/// on](Turn::beside).
 #[derive(Debug, Default)]
 pub(crate) struct Others<'a> {
     pub(crate) before: &'a mut [Shard],
@@ -52,8 +52,8 @@ impl Others<'_> {
 }
 
 impl Turn<'_> {
-    /// Works on the shard `number`, in the turn of `own`, which may be the same. What both
-    /// stage is one batch. `None` if it cannot be reached.
+    /// Works on the shard `number`, in the turn of `own`, which may be the same. The changes of
+    /// both are staged in one batch. Returns `None` if the shard cannot be reached.
     pub(crate) fn beside<R>(
         &mut self,
         own: &mut Shard,
@@ -69,28 +69,28 @@ impl Turn<'_> {
         acted
     }
 
-    /// Whether [`beside`](Self::beside) reaches that shard.
+    /// True if [`beside`](Self::beside) reaches that shard.
     pub(crate) fn reaches(&mut self, own: &Shard, number: usize) -> bool {
         own.id() == number || self.others.get(number).is_some()
     }
 }
 
-/// What leaves a worker at the end of a turn.
+/// The results of a turn that leave the worker.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) shared: Arc<Shared>,
-    /// What was queued and is refused: its shard and number, and why.
+    /// Queued items that are refused: their shard, their number, and the reason.
     pub(crate) refused: Vec<(usize, u64, Error)>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) jobs: EventSender<Job>,
-    /// Jobs handed out whose results have not come back.
+    /// Number of jobs that were handed out and have not returned a result.
     pub(crate) jobs_out: usize,
     /// The first failure that must stop the store.
     pub(crate) fatal: Option<Arc<str>>,
 }
 
 impl Outbox {
-    /// Answers a caller; woken at the end of the turn, with everyone else's.
+    /// Answers a caller, which is woken at the end of the turn, with all others.
     pub(crate) fn answer<T>(&mut self, answer: Answer<T>, result: Result<T>) {
         if let Err(error) = &result {
             self.shared.refused(error);
@@ -98,7 +98,7 @@ impl Outbox {
         self.wakers.extend(answer.fulfil(result));
     }
 
-    /// Answers whoever waits for a change.
+    /// Answers the caller that waits for a change.
     pub(crate) fn settle(&mut self, ack: Ack, result: &Result<()>) {
         if let Err(error) = result
             && ack.is_awaited()
@@ -113,8 +113,8 @@ impl Outbox {
         }
     }
 
-    /// Closes a file that is gone from the directory, of so many bytes. A small one here: who is
-    /// told that it is deleted may need the space and the inode.
+    /// Closes a file of `len` bytes that is gone from the directory. A small one is closed here: a
+    /// caller that learns of the deletion may need the space and the inode.
     pub(crate) fn close(&mut self, file: Arc<dyn StorageFile>, len: u64) {
         if len > CLOSED_HERE {
             self.start(Job::Close(file));
@@ -128,8 +128,8 @@ impl Outbox {
         self.jobs.send(job);
     }
 
-    /// Stops the store; what a caller is told whose command may or may not
-    /// hold after this.
+    /// Stops the store; returns the error for callers with a command that may or may not hold after
+    /// this.
     pub(crate) fn stop_store(&mut self, cause: &Error) -> Error {
         let reason = self.fatal.get_or_insert_with(|| cause.reason());
         Error::Poisoned {

@@ -1,22 +1,21 @@
-//! Requests of one session that wait for what is under way.
+//! Requests of one session that wait for work under way.
 
 use std::collections::VecDeque;
 
-/// Requests that may wait for one session.
+/// Number of requests that may wait for one session.
 const MOST: usize = 4096;
 
-/// What they may hold in memory, bytes. One alone may hold more.
+/// Memory that they may hold, bytes. One alone may hold more.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What may wait.
+/// A request that may wait.
 pub(crate) trait Held {
-    /// What it holds in memory, bytes.
+    /// Returns the memory it holds, bytes.
     fn held(&self) -> usize;
 }
 
-/// Requests of one session in the order they came. Bounded: a caller that gave up
-/// leaves its request here, and all of them would fill the memory while one session
-/// takes long.
+/// Requests of one session in the order they came. Bounded: a caller that gave up leaves its
+/// request here, and such requests would fill the memory while one session takes long.
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
     requests: VecDeque<T>,
@@ -41,7 +40,7 @@ impl<T: Held> Waiting<T> {
         self.requests.len()
     }
 
-    /// Adds a request after all others; it comes back if there is no room.
+    /// Adds a request after all others; returns it if there is no room.
     pub(super) fn push(&mut self, request: T) -> Option<T> {
         let fits = self.requests.len() < MOST && self.bytes + request.held() <= MOST_BYTES;
         if !fits && !self.is_empty() {
@@ -52,14 +51,14 @@ impl<T: Held> Waiting<T> {
         None
     }
 
-    /// Takes the oldest request, if it is one that goes on.
+    /// Takes the oldest request, if it goes on.
     pub(super) fn pop_if(&mut self, goes_on: impl FnOnce(&T) -> bool) -> Option<T> {
         let request = self.requests.pop_front_if(|request| goes_on(request))?;
         self.bytes -= request.held();
         Some(request)
     }
 
-    /// Takes out those that are not `kept`.
+    /// Takes out all requests that are not `kept`.
     pub(super) fn drain_but(&mut self, kept: impl Fn(&T) -> bool) -> Vec<T> {
         let all = std::mem::take(&mut self.requests);
         let (stay, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|request| kept(request));

@@ -1,9 +1,9 @@
 //! The worker: all shards, behind one lock.
 //!
-//! Whoever leads the journal takes in what callers queued, stages it, and, once it is
-//! committed, settles it. A thread of the worker's own does what takes files: it brings
-//! sessions in, writes lines and sidecars, and carries out what may have to wait for those.
-//! Both hold the worker's [`seat`] while they work, and neither does while it writes or syncs.
+//! The leader takes in the items that callers queued, stages them, and settles them once they are
+//! committed. A thread of the worker's own does the work on files: it loads sessions, writes lines
+//! and sidecars, and carries out the commands that may have to wait for those. Both hold the
+//! worker's [`seat`] while they work, and neither holds it while it writes or syncs.
 
 mod ahead;
 pub(crate) mod alarm;
@@ -49,7 +49,7 @@ use crate::ground::clock::Stamp;
 use crate::ground::mailbox::{EventReceiver, EventSender, Lot};
 use crate::ground::sync::slot::Promise;
 
-/// Due when told.
+/// The time of work that is due only on an event.
 const NEVER: Duration = Duration::MAX;
 
 /// All shards.
@@ -66,33 +66,34 @@ pub(crate) struct Worker {
     now: Stamp,
     inflight: Inflight,
     next_number: u64,
-    /// Changes that hold, each with the records of its batch, and whose settling may take
-    /// files: the thread's.
+    /// Changes that hold and may touch files when they settle, each with the records of its batch:
+    /// for the worker's thread.
     deferred: VecDeque<(Op, Bytes)>,
-    /// Sessions of which something that waited may go on, which may take files too.
+    /// Sessions with waiting requests that may go on, which may touch files too.
     to_pump: Vec<(usize, usize)>,
     epoch: u64,
-    /// Room for what is taken in, used again and again.
+    /// Room for the items taken in, used again and again.
     lots: Vec<(usize, Lot<super::inbox::Item>)>,
-    /// What was taken in, for which the callers are answered with the batch that is staged,
-    /// and with the one that is being committed.
+    /// The items taken in, to be answered with the batch that is staged, and with the one that is
+    /// being committed.
     taken: Vec<Taken>,
     answering: Vec<Taken>,
-    /// Commands that may have to wait for a file, and those after them of the same shards,
-    /// left for the worker's thread.
+    /// Commands that may have to wait for a file, and the later ones of the same shards, left for
+    /// the worker's thread.
     held: VecDeque<(usize, Command)>,
-    /// How many of them each shard has.
+    /// Number of held commands of each shard.
     held_of: Vec<usize>,
-    /// Shards whose inboxes are left alone, because they have so many; a bit each.
+    /// Shards that have their inbox left alone, because so many of their commands are held; one bit
+    /// each.
     left_alone: u64,
-    /// Until when the worker's thread sleeps, if it does.
+    /// The time until which the worker's thread sleeps, if it does.
     asleep: Option<Duration>,
     flush: Option<FlushTask>,
-    /// Until its part of a flush is done, the checkpoint cannot have been
+    /// True until the worker's part of a flush is done. Until then, the checkpoint cannot have been
     /// written, and the sidecar images of the epoch before are in the journal.
     flushing: bool,
     sidecars: VecDeque<(usize, usize)>,
-    /// What was looked for first when it last wrote anything between flushes.
+    /// The purpose that was looked for first when it last wrote between flushes.
     looked_for: Purpose,
     drained: Option<Promise<()>>,
     unwritten_since: Option<Duration>,
@@ -100,11 +101,11 @@ pub(crate) struct Worker {
     writes_next: usize,
     line_budget: Budget,
     sidecar_budget: Budget,
-    /// Why the last lines to be written were not: no space, mostly. However few wait,
-    /// they wait their time then: tried again at once they would take a
-    /// processor for as long as the disk is full.
+    /// The reason that the last lines could not be written: mostly no space. However few lines
+    /// wait, they then wait their time: retried at once, they would take a processor for as long as
+    /// the disk is full.
     stuck: Option<Error>,
-    /// How long files are to be left alone.
+    /// The time for which files are still to be left alone.
     owed_rest: Duration,
     poisoned: Option<Error>,
 }
@@ -116,7 +117,7 @@ struct FlushTask {
     promise: Promise<FlushPart>,
 }
 
-/// What a worker is made of.
+/// The parts of a worker.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) limits: Limits,
@@ -181,25 +182,25 @@ impl Worker {
         }
     }
 
-    /// Handles `first` and what arrived after it, and what was left for the worker's thread.
+    /// Handles `first` and the events after it, and the work left for the worker's thread. Returns
     /// `false` once the worker is to end.
     pub(super) fn turn(&mut self, first: Option<Event>, inbox: &EventReceiver<Event>) -> bool {
         self.asleep = None;
         self.read_clock();
-        // Before anything else: what came behind them must stay behind them.
+        // Before anything else: later commands must stay behind these.
         self.settle_deferred();
         self.accept_held();
         let goes_on = self.handle_all(first, inbox);
         self.pump_some();
-        // Who was answered in the last turn must still be woken, and what was
-        // staged in it refused: nobody else would do it.
+        // Callers answered in the last turn must still be woken, and changes staged in it refused:
+        // no other thread would do it.
         self.end_turn();
         self.report_drained();
         goes_on
     }
 
-    /// What is to be written to files between two turns, of one session; `idle` if no
-    /// event came, `now` if no time passes.
+    /// Returns the files of one session to write between two turns; `idle` if no event came, `now`
+    /// if no time passes.
     pub(super) fn chore(&mut self, idle: bool, now: bool) -> Option<Errand> {
         let errand = self.next_errand(idle, now);
         self.end_turn();
@@ -207,7 +208,7 @@ impl Worker {
         errand
     }
 
-    /// Notes what came of it, and says for how long files are to be left alone then.
+    /// Notes the result of an errand, and returns how long files are to be left alone after it.
     pub(super) fn chore_done(&mut self, done: Done) -> Option<Duration> {
         let started = done.errand.started;
         self.finish_errand(done);
@@ -220,8 +221,8 @@ impl Worker {
         let mut next = first;
         for left in (0..self.limits.events).rev() {
             let Some(event) = next else { break };
-            // Sent once. Passed over in a burst, it would leave this thread
-            // waiting for ever, and with it whoever closes the store.
+            // Sent once. Passed over in a burst, it would leave this thread waiting for ever, and
+            // with it the thread that closes the store.
             if matches!(event, Event::Exit) {
                 return false;
             }
@@ -251,7 +252,7 @@ impl Worker {
             Event::Flush(promise) => self.start_flush(promise),
             Event::Sidecars => self.start_sidecars(),
             Event::Drain(promise) => self.start_drain(promise),
-            // A turn looks at what was left anyway, and `Exit` ends it before it gets here.
+            // A turn looks at the work that is left anyway, and `Exit` ends it before it gets here.
             Event::Ready | Event::Exit => {}
         }
     }
@@ -281,18 +282,19 @@ impl Worker {
         }
     }
 
-    /// Whether something is staged, or somebody waits for what was written before to be synced.
+    /// True if something is staged, or a caller waits for a sync of an earlier write.
     pub(super) fn has_staged(&self) -> bool {
         !self.staging.ops.is_empty() || self.staging.durable || !self.taken.is_empty()
     }
 
-    /// Moves what is staged into an empty `batch`. Those who queued it are answered when
-    /// [`answer`](Self::answer) is called next. The number of the batch; it may be empty.
+    /// Moves the staged records into an empty `batch` and returns its number; the batch may be
+    /// empty. The callers that queued them are answered by the next call of
+    /// [`answer`](Self::answer).
     pub(crate) fn hand_over(&mut self, batch: &mut Batch) -> u64 {
         self.answering.append(&mut self.taken);
         let bytes = self.staging.records.len();
-        // Nothing more is taken in until some of what is in flight is synced: nobody else
-        // would ask for that.
+        // Nothing more is taken in until some of the records in flight are synced, and no other
+        // thread would ask for that.
         let fills = self.inflight.bytes() + bytes > self.limits.in_flight;
         batch.durable = std::mem::take(&mut self.staging.durable) || fills;
         batch.frees = std::mem::take(&mut self.staging.frees);
@@ -307,15 +309,15 @@ impl Worker {
         number
     }
 
-    /// Whether what is staged may be written by somebody who syncs nothing, and how many bytes
-    /// it is.
+    /// Returns true if a thread that syncs nothing may write the staged records; and their length,
+    /// bytes.
     pub(crate) fn staged(&self) -> (bool, usize) {
         let bytes = self.staging.records.len();
         let fills = self.inflight.bytes() + bytes > self.limits.in_flight;
         (!self.staging.durable && !fills, bytes)
     }
 
-    /// How many changes are staged.
+    /// Returns the number of staged changes.
     pub(crate) fn staged_changes(&self) -> usize {
         self.staging.ops.len()
     }
@@ -336,7 +338,8 @@ impl Worker {
             return;
         }
         if !self.is_quiet() {
-            // The end waits for all of it, and time alone would sync what is buffered.
+            // The end waits for all of it, and buffered records would otherwise be synced only by
+            // the clock.
             self.staging.durable |= !self.inflight.is_empty() || !self.staging.ops.is_empty();
             return;
         }

@@ -1,8 +1,8 @@
-//! Writing settled lines to the session files, many at a time.
+//! Writes settled lines to the session files, many at a time.
 //!
-//! The journal already holds them and readers already see them, so this waits
-//! a moment: all that came to a session meanwhile goes out as one write. Other
-//! programs that follow the file see a line within that moment.
+//! The journal already holds them and readers already see them, so this waits a moment: all lines
+//! that came to a session meanwhile go out as one write. Other programs that follow the file see a
+//! line within that moment.
 
 use crate::disk::files;
 use std::io;
@@ -16,34 +16,34 @@ use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, StorageFile};
 
 impl Shard {
-    /// Bytes that wait to be written to session files.
+    /// Returns the number of bytes that wait to be written to session files.
     pub(super) fn unwritten_bytes(&self) -> usize {
         self.unwritten_bytes
     }
 
-    /// How many sessions wait to be written.
+    /// Returns the number of sessions that wait to be written.
     pub(super) fn unwritten_sessions(&self) -> usize {
         self.unwritten.len()
     }
 
-    /// Since when the session waits that waits longest.
+    /// Returns the time since which the longest-waiting session waits.
     pub(super) fn unwritten_since(&self) -> Option<Duration> {
         self.unwritten.front().map(|oldest| oldest.since)
     }
 
-    /// The session that waits longest, if since `upto` or longer.
+    /// Returns the session that waits longest, if it waits since `upto` or longer.
     pub(super) fn next_unwritten(&self, upto: Duration) -> Option<usize> {
         let oldest = self.unwritten.front();
         let due = oldest.filter(|oldest| oldest.since <= upto);
         due.map(|oldest| oldest.session)
     }
 
-    /// Brings a session's file up to what the journal holds synced.
+    /// Brings a session's file up to the lines that the journal holds synced.
     ///
     /// # Errors
-    /// `StorageFull`, or no descriptor left: the lines stay in memory and in
-    /// the journal, and the next call tries again. Anything else stops the
-    /// store: the file may hold part of a line, which recovery mends.
+    /// `StorageFull`, or no descriptor left: the lines stay in memory and in the journal, and the
+    /// next call tries again. Anything else stops the store: the file may hold part of a line,
+    /// which recovery mends.
     pub(super) fn write_out(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<()> {
         let Some(lines) = self.begin_lines(id, turn)? else {
             return Ok(());
@@ -52,7 +52,7 @@ impl Shard {
         self.finish_lines(id, &lines, written, turn)
     }
 
-    /// What is to be written to a session's file; nothing if it is up to date.
+    /// Returns the lines to write to a session's file; `None` if it is up to date.
     ///
     /// # Errors
     /// As [`write_out`](Self::write_out).
@@ -75,7 +75,7 @@ impl Shard {
         }))
     }
 
-    /// Notes what came of writing lines.
+    /// Notes the result of writing lines.
     ///
     /// # Errors
     /// As [`write_out`](Self::write_out).
@@ -115,8 +115,8 @@ impl Shard {
         }
     }
 
-    /// Refuses new lines while those before them find no space: this shard's, or too many
-    /// of its worker's other shards.
+    /// Refuses new lines while earlier lines find no space: those of this shard, or too many of its
+    /// worker's other shards.
     pub(super) fn make_room(&mut self, turn: &mut Turn<'_>) -> Result<()> {
         if !self.full && turn.no_room.is_none() {
             return Ok(());
@@ -128,7 +128,7 @@ impl Shard {
         turn.no_room.cloned().map_or(Ok(()), Err)
     }
 
-    /// Lines that wait to be written may wait for long from here on.
+    /// Notes that lines that wait to be written may wait for long from here on.
     pub(super) fn keep_unwritten(&mut self) {
         for waiting in &self.unwritten {
             if let Resident::Ready(session) = &self.sessions[waiting.session] {
@@ -156,7 +156,7 @@ impl Shard {
         }
     }
 
-    /// So many bytes of the session wait no more; what came meanwhile waits its own time.
+    /// Notes that `len` bytes of the session wait no more; later lines wait their own time.
     fn forget_written(&mut self, id: usize, len: usize, turn: &Turn<'_>) {
         let left = self.session(id).unwritten() - len;
         self.forget_unwritten(id, turn);
@@ -165,7 +165,7 @@ impl Shard {
         }
     }
 
-    /// Nothing of the session waits to be written any more.
+    /// Notes that nothing of the session waits to be written any more.
     pub(super) fn forget_unwritten(&mut self, id: usize, turn: &Turn<'_>) {
         let session = self.session(id);
         let bytes = session.unwritten();
@@ -194,8 +194,7 @@ impl Shard {
                 .storage
                 .open(&path, OpenMode::CreateNew)
                 .map_err(|e| match e.kind() {
-                    // It appeared since the session was loaded; it is not ours
-                    // to overwrite.
+                    // It appeared since the session was loaded; it is not ours to overwrite.
                     io::ErrorKind::AlreadyExists => Error::Corrupt {
                         path: path.clone(),
                         detail: String::from("another program created this file meanwhile"),
@@ -210,8 +209,8 @@ impl Shard {
 }
 
 impl super::session::Session {
-    /// `len` bytes of the tail are in the file now; readers that hold the old
-    /// tail keep it.
+    /// Notes that `len` bytes of the tail are in the file now; readers that hold the old tail keep
+    /// it.
     fn advance(&mut self, len: usize) {
         self.written += len as u64;
         self.tail = self.tail.behind(len);

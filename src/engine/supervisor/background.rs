@@ -1,4 +1,4 @@
-//! The background threads: work of the shards that takes long.
+//! The background threads, which do the long work of the shards.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,40 +15,40 @@ use crate::ground::sync::{Mutex, thread};
 /// Background threads.
 pub(super) const BACKGROUND: usize = 3;
 
-/// How many of them may do what takes long. The rest is there for what does not: a
-/// small rewrite must not wait for the compaction of a big session.
+/// Number of them that may do long jobs. The rest is there for short ones: a small rewrite must not
+/// wait for the compaction of a big session.
 const LONG: usize = BACKGROUND - 1;
 
-/// After a compaction beside which messages were written, no other of its kind is done for so
-/// many times as long as it took: it syncs and deletes files beside the journal's syncs,
-/// which callers wait for.
+/// After a compaction beside which messages were written, no other of its kind runs for this many
+/// times the time it took: a compaction syncs and deletes files beside the journal's syncs, which
+/// callers wait for.
 const REST: u32 = 2;
 
-/// But no longer than this, for the thread could do what somebody waits for.
+/// The longest such rest, because the thread could do work that a caller waits for.
 const LONGEST_REST: Duration = Duration::from_millis(20);
 
-/// If so many jobs wait, compactions must keep up: what they have not dropped takes space.
+/// If this many jobs wait, compactions must keep up: the lines they have not dropped take space.
 const MANY: usize = 4_096;
 
-/// Compactions, of which there may be thousands, and other jobs that take long. Only
-/// so many are done at once, one compaction and one long one among them, and those that
-/// somebody waits for by turns with those that nobody does. Two short compactions at once
-/// end a third sooner, and leave callers half of their commits; one leaves two thirds.
+/// Compactions, of which there may be thousands, and other long jobs. At most `LONG` run at once,
+/// one short and one long compaction among them. Jobs that a caller waits for alternate with the
+/// others. Two short compactions at once end a third sooner, and leave callers half of their
+/// commits; one leaves two thirds.
 #[derive(Debug, Default)]
 pub(crate) struct LongJobs(Mutex<Turns>);
 
 #[derive(Debug, Default)]
 struct Turns {
     running: usize,
-    /// Whether a short compaction is, and whether a long one.
+    /// True if a short compaction runs; and true if a long one does.
     compacting: [bool; 2],
     waiting: VecDeque<Job>,
-    /// Whether the next is one that somebody waits for, if there is one.
+    /// True if the next job is one that a caller waits for, if there is one.
     turn: bool,
 }
 
 impl LongJobs {
-    /// The job, if it may be done now; else it is left for a thread that does one.
+    /// Returns the job, if it may run now; otherwise it is left for a thread that runs one.
     fn admit(&self, job: Job) -> Option<Job> {
         let mut turns = self.0.lock();
         turns.waiting.push_back(job);
@@ -59,7 +59,7 @@ impl LongJobs {
         self.0.lock().waiting.len()
     }
 
-    /// A job is done, of a kind of compaction or not; what the thread does next.
+    /// Notes that a job is done, and its kind of compaction, if any. Returns the thread's next job.
     fn done(&self, compaction: Option<usize>) -> Option<Job> {
         let mut turns = self.0.lock();
         turns.running -= 1;
@@ -78,7 +78,7 @@ impl Turns {
         let awaited = self.waiting.iter().position(|job| !job.compacts());
         let may_run = |job: &Job| compaction(job).is_some_and(|kind| !self.compacting[kind]);
         let unawaited = self.waiting.iter().position(may_run);
-        // Every other time what nobody waits for: it must come to an end, too.
+        // Every other time a job without a waiting caller: it must come to an end, too.
         self.turn = !self.turn;
         let at = if self.turn {
             awaited.or(unawaited)?
@@ -94,7 +94,7 @@ impl Turns {
     }
 }
 
-/// Which kind of compaction it is, if it is one: a short or a long one.
+/// Returns the kind of compaction, if it is one: 0 for a short one, 1 for a long one.
 fn compaction(job: &Job) -> Option<usize> {
     job.compacts().then(|| usize::from(job.is_long()))
 }
@@ -130,7 +130,7 @@ fn run_long(job: Job, long: &LongJobs, shared: &Shared, alarm: &Alarm) {
     }
 }
 
-/// How long no compaction is begun after one that took so long.
+/// Returns the time without a new compaction after one that took `took`.
 fn rest(took: Duration, is_busy: bool, waiting: usize) -> Duration {
     if is_busy && waiting < MANY {
         (took * REST).min(LONGEST_REST)
@@ -139,8 +139,8 @@ fn rest(took: Duration, is_busy: bool, waiting: usize) -> Duration {
     }
 }
 
-/// A job that panics poisons the store, and its owner is told all the same: a
-/// caller may wait for it, and closing waits for every job.
+/// Runs a job. One that panics poisons the store, and its owner is told all the same: a caller may
+/// wait for it, and closing waits for every job.
 pub(crate) fn run_job(job: Job, shared: &Shared, alarm: &Alarm) {
     let reason: Arc<str> = "a background job panicked".into();
     let lost = job.lost(Error::Poisoned {
@@ -218,7 +218,7 @@ mod tests {
             compaction(&compacts("", 9)),
             compaction(&compacts("", LARGE)),
         );
-        // By turns with what somebody waits for.
+        // Alternating with jobs that a caller waits for.
         let mut done = vec![name(long.done(short))];
         while let Some(job) = long.done(None) {
             done.push(name(Some(job)));

@@ -1,4 +1,4 @@
-//! How long commits take.
+//! Measures commits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,12 @@ use crate::engine::stats::Counters;
 use crate::ground::clock::Clock;
 use crate::ground::seldom::Seldom;
 
-/// Looks how long commits take. Whoever holds the journal tells it of each.
+/// Measures the time that commits take. The holder of the journal reports each.
 #[derive(Debug)]
 pub(crate) struct Commits {
     counters: Arc<Counters>,
     clock: Arc<dyn Clock>,
-    /// How long one may take.
+    /// The time from which on a commit is slow.
     slow: Duration,
     told: Seldom,
 }
@@ -27,7 +27,7 @@ impl Commits {
         }
     }
 
-    /// A batch of so many bytes is committed, and was begun then.
+    /// Notes that a batch of `bytes` bytes, begun at `began`, is committed.
     pub(super) fn done(&self, began: Duration, bytes: usize) {
         let now = self.clock.monotonic();
         let took = now.saturating_sub(began);
@@ -37,7 +37,7 @@ impl Commits {
         }
     }
 
-    /// Not of each: a device that is slow is slow for every commit.
+    /// Not every one is logged: on a slow device, every commit is slow.
     #[cold]
     fn tell(&self, took: Duration, bytes: usize, now: Duration) {
         self.counters.slow_commits.add(1);

@@ -1,4 +1,4 @@
-//! The supervisor's thread: carries out what it is asked and what is due.
+//! The supervisor's thread: carries out requests and work that is due.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Loop {
     pub(crate) background: EventSender<Job>,
     pub(crate) alarm: Alarm,
     pub(crate) ended_cleanly: Arc<AtomicBool>,
-    /// Something was written that no flush covers yet.
+    /// True if something was written that no flush covers yet.
     pub(crate) busy: bool,
     pub(crate) publisher: Publisher,
 }
@@ -52,8 +52,8 @@ impl Loop {
         }
     }
 
-    /// What is asked, or that it is time to look: an idle store is looked at once more, for
-    /// those who are told of it.
+    /// Returns the next request, or that it is time to look: an idle store is looked at once more,
+    /// for the readers of its statistics.
     fn next(&self) -> Timeout<Request> {
         if self.busy {
             return self.requests.recv_timeout(TICK);
@@ -67,7 +67,7 @@ impl Loop {
         }
     }
 
-    /// Does what is asked or due. `false` once the store has ended.
+    /// Does the requested or due work. Returns `false` once the store has ended.
     pub(crate) fn turn(&mut self, request: Timeout<Request>, wait: &mut impl Wait) -> bool {
         match request {
             Timeout::Item(Request::Active) => {
@@ -147,8 +147,8 @@ impl Loop {
         self.supervisor.retire(upto)
     }
 
-    /// Brings all files up to date. If there is no space for it the journal gives
-    /// up its spares: what full segments hold would wait for that for ever.
+    /// Brings all files up to date. If there is no space for that, the journal gives up its spares:
+    /// the lines in full segments would otherwise wait for it for ever.
     fn flush_files(&mut self, wait: &mut impl Wait) -> Result<u64> {
         match self.try_flush_files(wait) {
             Err(Error::StorageFull { .. }) if self.supervisor.give_way()? => {
@@ -171,22 +171,22 @@ impl Loop {
         self.supervisor.await_synced(wait)
     }
 
-    /// Stops everything in order: no more commands; what was accepted carried
-    /// out; files and sidecars synced; the journal's end; then the threads.
+    /// Stops everything in order: no more commands; accepted ones carried out; files and sidecars
+    /// synced; the journal's end; then the threads.
     fn stop(&mut self, wait: &mut impl Wait) -> Result<()> {
         let result = self.finish(wait);
         if result.is_ok() {
             self.supervisor.shared.keep_catalog();
         }
         self.publisher.end();
-        // Before the leader is told to end, whose lock carries it there.
+        // Before the leader is told to end: the leader's lock carries the value there.
         self.ended_cleanly.store(result.is_ok(), Ordering::Relaxed);
         self.end();
         result
     }
 
-    /// Ends the other threads. They end only when they are told to, and closing
-    /// waits for them: it must not be left out, whatever went wrong.
+    /// Ends the other threads. They end only when they are told to, and closing waits for them:
+    /// this must not be left out, whatever went wrong.
     pub(crate) fn end(&self) {
         end(&self.alarm, &self.background);
     }
@@ -200,7 +200,7 @@ impl Loop {
         }
         let upto = self.flush_files(wait)?;
         self.supervisor.clear_gone()?;
-        // While the journal is there: who looks after it is gone must see another number.
+        // While the journal is there: a reader that looks after it is gone must see another number.
         let shared = &self.supervisor.shared;
         shared.life.mark(&*shared.storage);
         self.checkpoint(upto, true, wait)

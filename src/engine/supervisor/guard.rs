@@ -1,4 +1,4 @@
-//! What makes the end of a thread that panics known.
+//! Makes the end of a thread that panics known.
 
 use crate::engine::shard::worker::alarm::Alarm;
 

@@ -1,8 +1,10 @@
-//! The leader: takes in what all shards queued, commits it as one, and has it settled.
+//! The leader: takes in the items that all shards queued, commits them as one batch, and has them
+//! settled.
 //!
-//! One at a time leads: the leader's thread, or, where that pays, a caller who finds it asleep.
-//! Whatever was queued while one round ran goes out with the next, as one write and one sync.
-//! While the thread syncs what callers asked to have written only, it lets others write.
+//! One thread leads at a time: the leader's own, or, where that pays, a caller that finds it
+//! asleep. Items queued while one round runs go out with the next, as one write and one sync. While
+//! the leader's thread syncs batches that callers only asked to have written, it lets other threads
+//! write.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -27,35 +29,34 @@ use crate::ground::mailbox::EventSender;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::{Mutex, MutexGuard, thread};
 
-/// How long buffered records may stay unsynced.
+/// The time that buffered records may stay unsynced.
 const BUFFERED_LINGER: Duration = Duration::from_millis(10);
 
-/// The largest batch that a caller writes, bytes: more takes its time.
+/// The largest batch that a caller writes, bytes: a larger one takes too long.
 const LED: usize = 64 << 10;
 
-/// How often a caller goes on with what others left to it, before the thread has to: a
-/// caller has work of its own.
+/// Number of rounds in which a caller goes on with work that others left to it, before the thread
+/// has to: a caller has work of its own.
 const ROUNDS: usize = 4;
 
-/// What a caller may do in the place of the leader's thread.
+/// The work that a caller may do in the place of the leader's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lead {
     /// Nothing.
     Nothing,
-    /// Write what nobody waits to have synced.
+    /// Write batches that no caller waits to have synced.
     Write,
-    /// Sync as well, if the last batch held at most one change: those who come back
-    /// together go out together, and one of them alone would keep the others
-    /// waiting for a second sync.
+    /// Sync as well, if the last batch held at most one change. Callers that come back together go
+    /// out together, and one of them alone would keep the others waiting for a second sync.
     Sync,
 }
 
-/// The journal, and who leads.
+/// The journal, and its leader.
 ///
-/// What is queued is taken in and committed under one hold of the journal: taken before, it
-/// could be written after what was queued later, and the records of a session would be out of
-/// order. Nobody waits for it but the leader's thread. A caller who finds it taken leaves what
-/// they queued: whoever holds it looks once more after giving it up.
+/// Queued items are taken in and committed under one hold of the journal. Taken in before, an item
+/// could be written after one that was queued later, and the records of a session would be out of
+/// order. Only the leader's thread waits for the journal. A caller that finds it taken leaves its
+/// items queued: the holder looks once more after giving it up.
 #[derive(Debug)]
 pub(crate) struct Leader {
     /// `None` once the journal has ended.
@@ -66,19 +67,18 @@ pub(crate) struct Leader {
     commits: Commits,
 }
 
-/// The journal, and whom it tells.
+/// The journal, and the parts that it reports to.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    /// `None` once it failed: nobody commits on what a failure leaves.
+    /// `None` once it failed: no commit may follow a failure.
     pub(crate) committer: Option<Committer>,
     pub(crate) batch: Batch,
-    /// The records of the batch that was written last, with its number, until the worker has
-    /// them.
+    /// The records of the batch written last, with its number, until the worker has them.
     pub(crate) wrote: Option<(u64, Bytes)>,
-    /// The newest batch that was written, and that is settled.
+    /// The newest batch that was written, and the newest that is settled.
     pub(crate) written: u64,
     pub(crate) settled: u64,
-    /// Whether the supervisor waits for the next sync.
+    /// True if the supervisor waits for the next sync.
     pub(crate) owes_own: bool,
     pub(crate) outcomes: EventSender<Result<()>>,
     pub(crate) supervise: EventSender<Request>,
@@ -87,12 +87,12 @@ pub(crate) struct Journal {
     pub(crate) ended_cleanly: Arc<AtomicBool>,
     pub(crate) alarm: Alarm,
     pub(crate) pool: Arc<SegmentPool>,
-    /// When the oldest record was written that is not synced. Counted from the newest, a
-    /// trickle of buffered records would never be synced.
+    /// The time at which the oldest unsynced record was written. Counted from the newest, a trickle
+    /// of buffered records would never be synced.
     pub(crate) unsynced_since: Option<Duration>,
-    /// Changes in the last batch.
+    /// Number of changes in the last batch.
     pub(crate) company: usize,
-    /// Bytes of the batches that were written in this round.
+    /// Lengths of the batches that were written in this round, bytes.
     pub(crate) committed: Vec<usize>,
 }
 
@@ -112,8 +112,8 @@ impl Leader {
         }
     }
 
-    /// The leader's thread: leads until the store is closed. A store that failed has callers to
-    /// answer still.
+    /// Runs the leader's thread: leads until the store is closed. A store that failed still has
+    /// callers to answer.
     pub(crate) fn run(&self) {
         loop {
             let news = self.ready.wait(self.sync_left());
@@ -129,8 +129,9 @@ impl Leader {
         }
     }
 
-    /// Writes what was queued while the thread was about to sync aside: who rang then found it
-    /// neither asleep nor away, and who comes later finds that somebody rang.
+    /// Writes items that were queued while the thread was about to sync aside. A caller that rang
+    /// then found the thread neither asleep nor away, and later callers find that the bell was rung
+    /// already.
     fn lead_beside(&self) {
         if self.ready.is_rung()
             && let Some(seat) = self.journal.try_lock()
@@ -139,24 +140,24 @@ impl Leader {
         }
     }
 
-    /// Puts the journal where it is led.
+    /// Puts the journal in its place.
     pub(crate) fn seat(&self, journal: Journal) {
         *self.journal.lock() = Some(journal);
     }
 
-    /// What the thread does when it looks, without waiting.
+    /// Does what the thread does when it looks, without waiting.
     #[cfg(feature = "testing")]
     pub(crate) fn step(&self) -> Step {
         self.act_on(self.ready.news())
     }
 
-    /// The journal, as it is when nobody leads any more.
+    /// Takes the journal, once no thread leads any more.
     #[cfg(all(feature = "testing", sessionlog_loom))]
     pub(crate) fn take(&self) -> Option<Journal> {
         self.journal.lock().take()
     }
 
-    /// Has callers find the thread asleep, or not.
+    /// Sets whether callers find the thread asleep.
     #[cfg(all(feature = "testing", not(sessionlog_loom)))]
     pub(crate) fn set_asleep(&self, asleep: bool) {
         self.ready.set_asleep(asleep);
@@ -179,7 +180,7 @@ impl Leader {
         }
     }
 
-    /// How long until what is written is to be synced, if anything is.
+    /// Returns the time left until written records are to be synced, if there are any.
     fn sync_left(&self) -> Option<Duration> {
         let journal = self.journal.lock();
         let at = journal.as_ref()?.syncs_at()?;
@@ -194,7 +195,7 @@ impl Leader {
         self.contained(journal, Lead::Sync);
     }
 
-    /// A round. A panic ends the journal, and goes no further: it may be on a caller's thread.
+    /// Runs a round. A panic ends the journal and goes no further: it may be on a caller's thread.
     fn contained(&self, journal: &mut Journal, lead: Lead) -> bool {
         let done = catch_unwind(AssertUnwindSafe(|| self.round(journal, lead)));
         done.unwrap_or_else(|_| {
@@ -203,7 +204,8 @@ impl Leader {
         })
     }
 
-    /// Sees to what the caller queued, as far as `lead` goes; else has the leader's thread look.
+    /// Handles the items that the caller queued, as far as `lead` goes; else has the leader's
+    /// thread look.
     pub(crate) fn attend(&self, lead: Lead) {
         if lead == Lead::Nothing || !self.ready.may_lead() {
             return self.ready.rouse();
@@ -211,10 +213,10 @@ impl Leader {
         self.lead_as(lead);
     }
 
-    /// Sees to what is staged, if nobody waits for it to be synced; else has the leader's thread
-    /// look.
+    /// Handles the staged records, if no caller waits for a sync of them; else has the leader's
+    /// thread look.
     pub(crate) fn attend_staged(&self) {
-        // Before it is asked who leads: they look for it once more.
+        // Before asking if another thread leads: that thread looks for them once more.
         self.ready.leave_staged();
         if self.ready.may_lead() {
             self.lead_as(Lead::Write);
@@ -223,7 +225,7 @@ impl Leader {
         }
     }
 
-    /// Leads, as far as that goes, unless somebody does: whoever leads looks once more.
+    /// Leads, as far as that goes, unless another thread does: the present leader looks once more.
     fn lead_as(&self, lead: Lead) {
         // A waker that waits for the store would wait for this thread.
         let _serving = thread::serve();
@@ -241,7 +243,7 @@ impl Leader {
         self.ready.look();
     }
 
-    /// Leads one round. Whether nothing is left for the thread.
+    /// Leads one round. Returns true if nothing is left for the thread.
     fn lead_once(&self, mut seat: MutexGuard<'_, Option<Journal>>, lead: Lead) -> bool {
         let Some(journal) = seat.as_mut() else {
             return false;
@@ -252,11 +254,11 @@ impl Leader {
         };
         let began = journal.syncs_at().is_none();
         let goes_on = self.contained(journal, lead);
-        // The thread is told for how long it may sleep.
+        // The thread is told how long it may sleep.
         goes_on && !(began && journal.syncs_at().is_some())
     }
 
-    /// Takes in, stages, writes, syncs and settles what is queued. False if something is left
+    /// Takes in, stages, writes, syncs and settles queued items. Returns false if something is left
     /// that this `lead` may not do.
     fn round(&self, journal: &mut Journal, lead: Lead) -> bool {
         let began = self.clock.monotonic();
@@ -284,7 +286,7 @@ impl Leader {
             (left, may.then(|| worker.hand_over(batch)))
         });
         let Some((left, handed)) = taken else {
-            // There is no worker any more, and nobody who waits for one.
+            // There is no worker any more, and no caller waits for one.
             return self.commit_own(journal);
         };
         if left != 0 {
@@ -303,13 +305,13 @@ impl Leader {
         left == 0
     }
 
-    /// Commits the batch that was handed over, and what the supervisor handed over.
+    /// Commits the batch that was handed over, and the supervisor's records.
     ///
     /// # Errors
-    /// Those that poison the store.
+    /// The errors that poison the store.
     fn commit(&self, journal: &mut Journal, number: u64, lead: Lead) -> Result<()> {
         if journal.committer.is_none() {
-            // What a job that ended since would have changed.
+            // A job that ended since would have changed this.
             if let Some(reason) = self.ready.poisoned().filter(|_| number > 0) {
                 let error = Error::Poisoned { reason };
                 self.worker
@@ -328,13 +330,13 @@ impl Leader {
                 Err(passing) if passing.may_pass() => {
                     self.worker
                         .lead(|worker| worker.refuse_from(number, &passing));
-                    // Whoever looks at the store is told of it, and a flush frees what it can.
+                    // A reader of the statistics is told, and a flush frees as much as it can.
                     journal.went_active();
                 }
                 Err(other) => return Err(other),
             }
         }
-        // Who may only write leaves it to the thread, which was told.
+        // A caller that may only write leaves it to the thread, which was told.
         let own = (lead == Lead::Sync)
             .then(|| self.ready.take_own())
             .flatten();
@@ -372,7 +374,7 @@ impl Leader {
         true
     }
 
-    /// Syncs all that was written, and has it settled.
+    /// Syncs all written batches, and has them settled.
     fn sync(&self, journal: &mut Journal) -> Result<()> {
         let Some(syncing) = journal.begin_sync() else {
             journal.tell_own(Ok(()));
@@ -399,7 +401,7 @@ impl Leader {
                 worker.settle_up_to(upto);
             });
         })?;
-        // Of the supervisor's own records nothing is to be flushed.
+        // The supervisor's own records need no flush.
         if upto > journal.settled {
             journal.settled = upto;
             journal.went_active();
@@ -408,8 +410,8 @@ impl Leader {
         Ok(())
     }
 
-    /// Begins a sync of what was only written, if anything was. Others write meanwhile: who
-    /// asked for no sync waits for none.
+    /// Begins a sync of batches that were only written, if there are any. Other threads write
+    /// meanwhile: callers that asked for no sync wait for none.
     pub(crate) fn begin_aside(&self) -> Option<Aside> {
         let mut seat = self.journal.lock();
         let journal = seat.as_mut()?;
@@ -419,7 +421,7 @@ impl Leader {
         Some(Aside { syncing, upto })
     }
 
-    /// Syncs, and says what came of it.
+    /// Syncs, and reports the result.
     pub(crate) fn end_aside(&self, aside: Aside) {
         let Aside { syncing, upto } = aside;
         let synced = catch_unwind(AssertUnwindSafe(|| syncing.run()));
@@ -440,7 +442,7 @@ impl Leader {
     }
 }
 
-/// A sync beside which others write.
+/// A sync beside which other threads write.
 #[derive(Debug)]
 #[must_use = "whoever waits for what it syncs is told when it is ended"]
 pub(crate) struct Aside {
@@ -449,7 +451,7 @@ pub(crate) struct Aside {
     upto: u64,
 }
 
-/// What the leader's thread did.
+/// The result of a step of the leader's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Nothing,
@@ -458,14 +460,14 @@ pub(crate) enum Step {
 }
 
 impl Journal {
-    /// When what is written is to be synced, if anything is.
+    /// Returns the time at which written records are to be synced, if there are any.
     fn syncs_at(&self) -> Option<Duration> {
         self.unsynced_since.map(|since| since + BUFFERED_LINGER)
     }
 
-    /// Begins a sync of what was written, if anything was, as [`Committer::begin_sync`].
+    /// Begins a sync of written batches, if there are any, as [`Committer::begin_sync`].
     fn begin_sync(&mut self) -> Option<Syncing> {
-        // What is written from here on is synced by the next.
+        // Later batches are synced by the next.
         self.unsynced_since = None;
         self.committer.as_mut()?.begin_sync()
     }
@@ -492,15 +494,16 @@ impl Journal {
         written
     }
 
-    /// Something was written that a flush is to cover. Said after the watermark was raised: a
-    /// flush that did not see it there, which clears the flag first, is followed by another.
+    /// Reports that something was written that a flush must cover. This comes after the watermark
+    /// was raised: a flush that did not see the watermark, and clears the flag first, is followed
+    /// by another.
     fn went_active(&self) {
         if !self.active.swap(true, Ordering::AcqRel) {
             self.supervise.send(Request::Active);
         }
     }
 
-    /// Writes records of the supervisor's, and tells it if there is no space for them.
+    /// Writes records of the supervisor, and tells it if there is no space for them.
     fn write_own(&mut self, records: &[u8]) -> Result<()> {
         self.owes_own = true;
         if records.is_empty() {
@@ -527,7 +530,7 @@ impl Journal {
         }
     }
 
-    /// The store stops writing.
+    /// Stops the store from writing.
     fn fail(&mut self, reason: &Arc<str>, worker: &Seat) {
         self.committer = None;
         self.unsynced_since = None;
@@ -542,7 +545,7 @@ impl Journal {
 
     /// Gives the segments up, if the supervisor ended the journal in order.
     fn end(self) {
-        // Who closes the store waits for a segment that is being made.
+        // The thread that closes the store waits for a segment that is being made.
         self.pool.hurry();
         if self.ended_cleanly.load(Ordering::Relaxed)
             && let Some(committer) = self.committer

@@ -1,4 +1,4 @@
-//! What runs a store, before anyone does.
+//! The parts that run a store, before any thread does.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::ground::mailbox::EventReceiver;
 
-/// Everything that runs a store: on threads, or stepped one by one.
+/// All parts that run a store: on threads, or stepped one by one.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) worker: Driver,
     pub(crate) leader: Arc<Leader>,
     pub(crate) supervisor: Loop,
-    /// What the background threads take.
+    /// The jobs for the background threads.
     pub(crate) jobs: EventReceiver<Job>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) alarm: Alarm,

@@ -1,10 +1,10 @@
 //! The supervisor: flushes, retires journal segments, and stops everything in order.
 //!
-//! A flush brings every session file and sidecar up to date, syncs them, and then says so
-//! in the journal with a checkpoint record; only segments that record covers are given
-//! up. It follows the journal's size and idleness first: an append that is alone
-//! in its session costs a whole page when it is flushed, and an idle store should lie on
-//! disk complete. A store that is never idle is flushed after a time
+//! A flush brings every session file and sidecar up to date, syncs them, and then writes a
+//! checkpoint record to the journal; only the segments that this record covers are given up.
+//! Flushes follow the journal's size and idleness first: an append that is alone in its session
+//! costs a whole page when it is flushed, and the files of an idle store should be complete. A
+//! store that is never idle is flushed after a time
 //! ([`checkpoint_every`](crate::StoreOptions::checkpoint_every)).
 //!
 //! # What a crash leaves
@@ -50,16 +50,16 @@ use crate::ground::storage::StorageFile;
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::{Promise, Slot, slot};
 
-/// How long nothing must have been written for a flush to start.
+/// A flush starts once nothing was written for this time.
 const IDLE: Duration = Duration::from_millis(300);
 
-/// How far sidecars may fall behind while the store is busy.
+/// The time by which sidecars may fall behind while the store is busy.
 const SIDECARS: Duration = Duration::from_millis(900);
 
-/// How often the supervisor looks while the store is busy.
+/// The period at which the supervisor looks while the store is busy.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
-/// What the supervisor is asked.
+/// A request to the supervisor.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// Something was committed, for the first time since the last flush.
@@ -70,9 +70,9 @@ pub(crate) enum Request {
     Flush(Promise<Result<()>>),
     /// Flush, and leave no byte of a deleted session in the journal and the copies.
     Purge(Promise<Result<()>>),
-    /// The journal failed: nothing is to be done, but somebody may be looking.
+    /// The journal failed: nothing is to be done, but a reader of the statistics may be looking.
     Failed,
-    /// Carry out what was accepted, flush, end.
+    /// Carry out the accepted commands, flush, end.
     Stop(Promise<Result<()>>),
 }
 
@@ -83,19 +83,20 @@ pub(crate) struct Supervisor {
     alarm: Alarm,
     pub(crate) pool: Arc<SegmentPool>,
     pub(crate) progress: Arc<Progress>,
-    /// Whether something was committed since the last flush began.
+    /// True if something was committed since the last flush began.
     active: Arc<AtomicBool>,
     outcomes: EventReceiver<Result<()>>,
     copies: CopyFile,
-    /// Brought up to date by a flush that then failed: the next one that
-    /// succeeds must sync them too, for its checkpoint covers them.
+    /// Sessions that a flush brought up to date before it failed: the next flush that succeeds must
+    /// sync them too, for its checkpoint covers them.
     unsynced: Vec<Flushed>,
-    /// Up to which change among the backups everything is synced.
+    /// The value of `Shared::rebased` up to which everything is synced.
     rebased_synced: u64,
     commits_seen: u64,
     changed_at: Duration,
     sidecars_at: Duration,
-    /// Since when the journal holds what no checkpoint covers, and how long it may.
+    /// The time since which the journal holds records that no checkpoint covers, and the longest
+    /// time that it may.
     uncovered_since: Duration,
     checkpoint_every: Duration,
 }
@@ -128,12 +129,12 @@ impl Supervisor {
         }
     }
 
-    /// Logs what could not be done.
+    /// Logs a failure.
     pub(crate) fn warn(&self, error: &Error, what: &'static str) {
         self.shared.warn(error, what);
     }
 
-    /// Looks at the time: what is due?
+    /// Looks at the time; returns the work that is due.
     pub(crate) fn tick(&mut self) -> Due {
         let now = self.shared.clock.monotonic();
         let commits = self.shared.counters.journal.commits.read();
@@ -145,7 +146,7 @@ impl Supervisor {
             self.sidecars_at = now;
             self.alarm.worker.send(Event::Sidecars);
         }
-        // Others may have taken space meanwhile, or given some back.
+        // Other programs may have taken space meanwhile, or given some back.
         if let Err(error) = self.pool.fit() {
             self.warn(&error, "spare journal segments stay");
         }
@@ -160,18 +161,19 @@ impl Supervisor {
         }
     }
 
-    /// Something was committed that no checkpoint covers, the first since the last flush.
+    /// Notes that something was committed that no checkpoint covers, the first since the last
+    /// flush.
     pub(crate) fn went_active(&mut self) {
         self.uncovered_since = self.shared.clock.monotonic();
     }
 
-    /// Whether the journal has grown enough for a flush.
+    /// True if the journal has grown enough for a flush.
     pub(crate) fn journal_is_long(&self) -> bool {
         self.pool.is_long()
     }
 
-    /// Gives up what the journal keeps in store, for a flush that finds no space;
-    /// whether there was any.
+    /// Gives up the journal's spare segments, for a flush that finds no space; returns true if
+    /// there were any.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -179,8 +181,8 @@ impl Supervisor {
         self.pool.give_way()
     }
 
-    /// Syncs what the journal was only given so far: those who were told of it
-    /// may take a flush at its word, and session files get only what is synced.
+    /// Syncs records that the journal only wrote so far: callers that were told of them may rely on
+    /// a flush, and session files get only synced lines.
     ///
     /// # Errors
     /// If the journal cannot be written or synced.
@@ -194,49 +196,47 @@ impl Supervisor {
 
     /// Starts a flush: the worker brings its sessions up to date.
     pub(crate) fn begin(&mut self) -> Flush {
-        // What nobody writes to must come to rest: were it always old, its flushes, which
+        // A store that is not written to must come to rest: were it always old, its flushes, which
         // are commits too, would keep it from ever being idle.
         self.uncovered_since = self.shared.clock.monotonic();
-        // Before the watermark is read: what is committed from here on starts
-        // the next flush.
-        // Swapped, not stored: a commit whose swap came before this one is seen in
-        // the watermark, and one that comes after finds the flag cleared and says
-        // so. A store would let both look past each other.
+        // Before the watermark is read: later commits start the next flush. Swapped, not stored: a
+        // commit that swapped before this is seen in the watermark, and one that swaps later finds
+        // the flag cleared and says so. With a store, both could overlook each other.
         self.active.swap(false, Ordering::AcqRel);
         // Read before the worker is asked: every batch up to here is settled, or left to its
-        // thread, which sees to that before the request. Read later,
-        // it could cover lines that no session file holds yet.
+        // thread, which settles it before the request. Read later, the watermark could cover lines
+        // that no session file holds yet.
         let upto = self.progress.synced();
         let (promise, slot) = slot();
         self.alarm.worker.send(Event::Flush(promise));
         Flush { upto, slot }
     }
 
-    /// Syncs what the worker brought up to date.
+    /// Syncs the files that the worker brought up to date.
     ///
     /// # Errors
-    /// What kept the worker from it; the next flush tries again. A failed sync
-    /// poisons the store.
+    /// The error that kept the worker from it; the next flush tries again. A failed sync poisons
+    /// the store.
     pub(crate) fn sync(&mut self, part: FlushPart) -> Result<()> {
         self.unsynced.extend(part.sessions);
         for copy in part.copies {
             self.copies.add(copy);
         }
-        // More than that are synced all at once, whichever they are. Kept, their
+        // With more than this, all are synced at once, whichever they are. If they were kept, their
         // names and open files would pile up for as long as flushes fail.
         self.unsynced.truncate(SYNC_EACH + 1);
         if let Some(error) = part.error {
             return Err(error);
         }
-        // Synced with the rest, before the checkpoint: until that the journal
-        // says what the sidecars do, and afterwards only the copies.
+        // Synced with the rest, before the checkpoint: until then the journal has the content of
+        // the sidecars, and afterwards only the copies do.
         self.copies.write();
         self.sync_files().map_err(|error| self.poison(&error))?;
         self.unsynced.clear();
         Ok(())
     }
 
-    /// Forgets what the sidecars of deleted sessions said.
+    /// Removes the copies of deleted sessions' sidecars.
     ///
     /// # Errors
     /// A failed sync poisons the store.
@@ -259,18 +259,18 @@ impl Supervisor {
         self.alarm.ready.submit(&records)
     }
 
-    /// Waits until the journal holds what was handed to it, and all before.
+    /// Waits until the journal holds the records that were handed to it, and all before them.
     ///
     /// # Errors
-    /// If it does not.
+    /// If it does not hold them.
     pub(crate) fn await_synced(&self, wait: &mut impl Wait) -> Result<()> {
         wait.event(&self.outcomes).unwrap_or(Err(Error::Closed))
     }
 
-    /// Gives up the segments a checkpoint covers.
+    /// Gives up the segments that a checkpoint covers.
     ///
     /// # Errors
-    /// They stay on disk then, and recovery skips them.
+    /// They stay on disk, and recovery skips them.
     pub(crate) fn retire(&self, upto: u64) -> Result<()> {
         let flushes = &self.shared.counters.flushes;
         flushes.add(1);
@@ -292,7 +292,7 @@ impl Supervisor {
             if rebased() == before {
                 return Ok(());
             }
-            // What one of them was has another name now, and was passed over.
+            // One of them has another name now, and was passed over.
         }
         let before = rebased();
         storage
@@ -303,7 +303,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The files that a flush is to sync, if they are few and all were kept open.
+    /// Returns the files that a flush is to sync, if they are few and all were kept open.
     fn held_files(&self) -> Option<Vec<(PathBuf, Arc<dyn StorageFile>)>> {
         let dir = &self.shared.dir;
         let mut files = Vec::new();
@@ -341,22 +341,22 @@ impl Supervisor {
     }
 }
 
-/// What the time asks for.
+/// The work that is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
     /// A flush: nothing was written for a while.
     Idle,
-    /// A flush: the journal has grown long, or what it holds old. What other programs
-    /// do to the files after a crash is told from ours by the journal, line by line; the
-    /// less it holds, the less there is to tell.
+    /// A flush: the journal has grown long, or its records old. After a crash, the journal tells
+    /// other programs' changes from ours, line by line; the less it holds, the less there is to
+    /// compare.
     Busy,
 }
 
 /// A flush under way.
 #[derive(Debug)]
 pub(crate) struct Flush {
-    /// What the checkpoint will cover.
+    /// The last batch that the checkpoint will cover.
     pub(crate) upto: u64,
     pub(crate) slot: Slot<FlushPart>,
 }

@@ -1,9 +1,9 @@
-//! Telling others of a store that runs: recorders of metrics, and processes that read its
+//! Publishes the state of a running store: to recorders of metrics, and to processes that read its
 //! file.
 //!
-//! The file is written when something happened, and at most once a second. Nothing else
-//! goes by it, and no failure of it is anybody's: it is written again a second later. It is
-//! never synced, so a power loss leaves it or not, and recovery does not look at it.
+//! The file is written when something happened, and at most once a second. Nothing else depends on
+//! it, and a failure to write it affects no caller: it is written again a second later. It is never
+//! synced, so a power loss may leave it or not, and recovery does not look at it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,24 +14,24 @@ use crate::engine::published::{self, PublishedStats, StatsFile};
 use crate::engine::shard::shared::Shared;
 use crate::engine::status::{Health, StoreStatus};
 
-/// How often at most.
+/// The shortest time between two publications.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Tells others of the store.
+/// Publishes the state of the store.
 pub(crate) struct Publisher {
     shared: Arc<Shared>,
     look: Look,
-    /// Whether there is anybody to tell.
+    /// True if there are readers.
     told: bool,
     /// `None` if no file is written.
     path: Option<PathBuf>,
     file: Option<StatsFile>,
-    /// Something happened since the store was looked at last.
+    /// True if something happened since the store was last looked at.
     stale: bool,
     looked_at: Option<Duration>,
 }
 
-/// How the store is looked at, which may have ended.
+/// The functions that look at the store, which may have ended.
 pub(crate) struct Look {
     pub(crate) queued: Box<dyn Fn() -> usize + Send>,
     pub(crate) all: Box<dyn Fn() -> Option<PublishedStats> + Send>,
@@ -47,8 +47,8 @@ impl fmt::Debug for Publisher {
 }
 
 impl Publisher {
-    /// `told`: whether there is anybody to tell; `path`: where to write, `None` to write
-    /// nothing.
+    /// Returns a publisher. `told`: true if there are readers; `path`: the file to write, `None` to
+    /// write none.
     pub(crate) fn new(shared: &Arc<Shared>, look: Look, told: bool, path: Option<PathBuf>) -> Self {
         Self {
             shared: shared.clone(),
@@ -61,13 +61,13 @@ impl Publisher {
         }
     }
 
-    /// How long until the store is to be looked at; `None` if nothing happened.
+    /// Returns the time until the store is to be looked at; `None` if nothing happened.
     pub(super) fn left(&self) -> Option<Duration> {
         let at = self.stale.then_some(self.looked_at?)? + PERIOD;
         Some(at.saturating_sub(self.shared.clock.monotonic()))
     }
 
-    /// Samples what is queued, for a store that is busy.
+    /// Samples the number of queued items, for a store that is busy.
     pub(super) fn sample(&self) {
         if self.told {
             let queued = (self.look.queued)();
@@ -75,7 +75,7 @@ impl Publisher {
         }
     }
 
-    /// Something happened, or time passed.
+    /// Notes that something happened, or that time passed.
     pub(super) fn turn(&mut self, happened: bool) {
         self.stale |= happened && self.told;
         let now = self.shared.clock.monotonic();
@@ -120,7 +120,7 @@ impl Publisher {
         levels.poisoned.set(u64::from(poisoned));
     }
 
-    /// The store ends: nobody is told any more.
+    /// Ends publishing, with the store.
     pub(super) fn end(&mut self) {
         (self.told, self.stale) = (false, false);
         let (Some(path), true) = (self.path.take(), self.file.take().is_some()) else {

@@ -1,4 +1,4 @@
-//! Leaving no byte of deleted sessions in what the engine keeps for itself.
+//! Removes every byte of deleted sessions from the engine's own files.
 
 use super::Supervisor;
 use super::event_loop::Loop;
@@ -6,15 +6,15 @@ use super::wait::Wait;
 use crate::error::{Error, Result};
 
 impl Loop {
-    /// Flushes, and lets go of all that the journal held, and of what the copies say of
-    /// sessions that were deleted before.
+    /// Flushes, and lets go of all records in the journal and of the copies of sessions that were
+    /// deleted before.
     ///
     /// # Errors
-    /// As a flush; if there is no space for another segment. Some of it may be there still.
+    /// As a flush; if there is no space for another segment. Some bytes may still be there then.
     pub(super) fn purge(&mut self, wait: &mut impl Wait) -> Result<()> {
         self.supervisor.renew()?;
         self.flush(wait)?;
-        // What was committed between the watermark of that flush and its checkpoint.
+        // For the records committed between the watermark of that flush and its checkpoint.
         if self.supervisor.pool.holds_outdated() {
             self.flush(wait)?;
         }

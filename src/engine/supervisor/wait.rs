@@ -1,15 +1,15 @@
-//! How the supervisor waits.
+//! The supervisor's waiting.
 
 use crate::ground::mailbox::EventReceiver;
 use crate::ground::sync::slot::Slot;
 
-/// How the supervisor waits for the other threads: its own sleeps, a
-/// simulation lets the others run.
+/// The supervisor's way of waiting for the other threads: the real one sleeps, a simulation lets
+/// the others run.
 pub(crate) trait Wait {
-    /// The answer that `slot` is for; `None` if nobody owes it any more.
+    /// Returns the answer that `slot` is for; `None` if it will never come.
     fn answer<T>(&mut self, slot: Slot<T>) -> Option<T>;
 
-    /// The next event; `None` once nobody can send one.
+    /// Returns the next event; `None` once no sender is left.
     fn event<T>(&mut self, events: &EventReceiver<T>) -> Option<T>;
 }
 

@@ -1,8 +1,8 @@
-//! Following the changes that a writer in another process makes.
+//! Follows the changes that a writer in another process makes.
 //!
-//! What its journal says is told: of each record the session and what became of it, as far
-//! as the sidecars before and after it show. What other programs write into the files is in
-//! no journal.
+//! It reports the records of the journal: for each, the session and its change, as far as the
+//! sidecars before and after it show. Changes that other programs make to the files are in no
+//! journal.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
@@ -21,16 +21,16 @@ use crate::error::{Error, Result, Version};
 use crate::ground::sync::Mutex;
 use crate::ground::sync::thread;
 
-/// How often the journal is looked at.
+/// The period at which the journal is looked at.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// How long it waits at most if the journal does not read.
+/// The longest wait if the journal does not read.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Of how many sessions it is remembered whose they are.
+/// Number of sessions with keys that are remembered.
 const NAMES: NonZeroUsize = NonZeroUsize::new(16_384).unwrap();
 
-/// The changes of a directory, and whether a thread looks for them.
+/// The changes of a directory, and true if a thread looks for them.
 #[derive(Debug, Default)]
 pub(super) struct Following {
     pub(super) feed: Feed,
@@ -42,11 +42,11 @@ impl DirectoryView {
         &self.following.feed
     }
 
-    /// One who is told of every change that is committed from now on. Reads the end of the
+    /// Returns a follower of every change that is committed from now on. Reads the end of the
     /// journal, and starts a thread that reads on, if none does.
     ///
     /// # Errors
-    /// `Closed`; if the journal cannot be read, or no thread be had.
+    /// `Closed`; if the journal cannot be read, or no thread can be started.
     pub(crate) fn follow(self: &Arc<Self>) -> Result<Follower> {
         if self.is_closed() {
             return Err(Error::Closed);
@@ -72,7 +72,8 @@ impl DirectoryView {
         Ok(follower)
     }
 
-    /// The end of the journal; the begin of the first one if there was no store here yet.
+    /// Returns the end of the journal; the beginning of the first one if there was no store here
+    /// yet.
     fn tail(&self) -> Result<Tail> {
         match self.home.read_identity(&*self.storage)? {
             Some(id) => JournalTail::at_end(&*self.storage, &self.home.journal, id)
@@ -87,40 +88,40 @@ impl DirectoryView {
         Ok(random.map_err(|e| Error::io("follow", &self.dir, e))? >> 8)
     }
 
-    /// Whether the thread that follows ends: nobody listens.
+    /// Returns true if the following thread ends, because no follower is left.
     fn is_left(&self) -> bool {
         let mut runs = self.following.runs.lock();
         if self.feed().is_unheard() {
             *runs = false;
-            // Who comes later and goes back to a version must not pass over what is missed.
+            // A later follower that goes back to a version must not skip the missed changes.
             self.feed().lose();
         }
         !*runs
     }
 }
 
-/// Where the thread that follows has read to.
+/// The place up to which the following thread has read.
 #[derive(Debug)]
 enum Tail {
     NoStoreYet,
     At(Box<JournalTail>),
 }
 
-/// What the thread that follows knows.
+/// The knowledge of the following thread.
 #[derive(Debug)]
 struct Reader {
     /// `None` after the journal could not be read.
     tail: Option<Tail>,
     names: LruCache<String, Name>,
-    /// Sessions whose keys nothing told.
+    /// Sessions with keys that were found nowhere.
     unknown: LruCache<String, ()>,
     versions: u64,
-    /// The writer's life that the names are of. Another may have given a file name to
-    /// another session, and been missed.
+    /// The writer's life that the names are from. Another life may have given a file name to
+    /// another session, unnoticed.
     life: Life,
 }
 
-/// Whose a session is.
+/// The key and the agent of a session.
 #[derive(Clone, Debug)]
 struct Name {
     key: Arc<str>,
@@ -168,7 +169,7 @@ impl Reader {
             }
             None => {
                 let found = view.tail()?;
-                // After that: what was committed until then is not told.
+                // After that: changes that were committed until then are not reported.
                 view.feed().lose();
                 self.tail = Some(found);
                 return Ok(());
@@ -227,7 +228,7 @@ impl Reader {
         Some(name)
     }
 
-    /// Whose a session is of which the journal told before it was followed.
+    /// Returns the key of a session that the journal named before it was followed.
     fn look_up(&mut self, view: &DirectoryView, stem: &str) -> Option<Name> {
         if self.unknown.contains(stem) {
             return None;
@@ -237,7 +238,7 @@ impl Reader {
         if known.is_some() {
             return known;
         }
-        // One look is for all whom the journal tells of.
+        // One look serves all sessions that the journal names.
         let moment = view.begin().ok();
         for (stem, plan) in moment.iter().flat_map(|moment| &moment.plans.sessions) {
             self.learn(stem, &plan.meta(|| SessionMeta::empty("")));
@@ -250,7 +251,7 @@ impl Reader {
     }
 }
 
-/// What a record says of its session.
+/// The content of a record about its session.
 struct Said<'a> {
     stem: &'a str,
     kind: ChangeKind,
@@ -265,7 +266,7 @@ impl<'a> Said<'a> {
             Record::Append {
                 stem, bytes, meta, ..
             } => match meta {
-                // Only ids come along with a session that has another key now.
+                // This record only carries ids along with a session that has another key now.
                 MetaState::Patch { .. } if bytes.is_empty() => return None,
                 MetaState::Patch { .. } => (stem, ChangeKind::Appended, None),
                 MetaState::First(image) | MetaState::Image { image, .. } => {
@@ -284,7 +285,7 @@ impl<'a> Said<'a> {
                 ..
             } => {
                 let (before, after) = (sidecar(before.sidecar), sidecar(image));
-                // A flush has sidecars written anew that say nothing new.
+                // A flush has sidecars written again that have nothing new.
                 (stem, kind_of(before.as_ref(), after.as_ref())?, after)
             }
             Record::Swap { stem, image, .. } | Record::Rebase { stem, image, .. } => {
@@ -299,7 +300,7 @@ impl<'a> Said<'a> {
     }
 }
 
-/// What became of a session whose sidecar was this and is that; nothing if both say the same.
+/// Returns the change between two sidecars of a session; `None` if both say the same.
 fn kind_of(before: Option<&SessionMeta>, after: Option<&SessionMeta>) -> Option<ChangeKind> {
     let (Some(before), Some(after)) = (before, after) else {
         return Some(ChangeKind::Updated);

@@ -1,10 +1,9 @@
-//! Sessions of a directory at one moment: first their files are looked at, then the journal.
+//! Sessions of a directory at one moment: their files are looked at first, then the journal.
 //!
-//! A writer puts nothing into a file that its journal does not have. So whatever stands in
-//! files that were looked at first is in the plans, and a session is what its plan says. One
-//! of which the journal says nothing by then is what its files say. Looked at the other way
-//! round, the files of a busy writer are always ahead of the journal, and look as if another
-//! program had added lines.
+//! A writer puts nothing into a file that its journal does not have. So all data in files that were
+//! looked at first is in the plans, and a session is what its plan says. A session that the journal
+//! does not name by then is what its files say. In the other order, the files of a busy writer
+//! would always be ahead of the journal, and would look as if another program had added lines.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,10 +22,10 @@ use crate::engine::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
 
-/// How many sessions are looked at together: their files are open at once.
+/// Number of sessions that are looked at together: their files are open at once.
 pub(crate) const TOGETHER: usize = 128;
 
-/// What is wanted of sessions. Only of those that the journal speaks of all is looked at.
+/// The wanted parts of sessions. All parts are looked at only for sessions that the journal names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     Sidecar,
@@ -46,16 +45,16 @@ pub(crate) struct Group<'a> {
 /// A sidecar, lines, and the messages taken once.
 type Original = (Meta, Lines, [Vec<u8>; 2]);
 
-/// A session's files as they were before the journal was read on.
+/// A session's files as they were before the journal was read further.
 struct Seen {
     stem: Option<Arc<str>>,
     files: Result<Content>,
     ids: Result<[Vec<u8>; 2]>,
 }
 
-/// What was looked at.
+/// The parts that were looked at.
 enum Content {
-    /// The journal spoke of the session.
+    /// The journal named the session.
     Planned(Box<(Files, Result<(Meta, Sidecar)>)>),
     /// It did not.
     Sidecar(Meta, Sidecar),
@@ -64,8 +63,8 @@ enum Content {
 }
 
 impl<'a> Group<'a> {
-    /// Looks at the sessions of these keys. A session that could not be seen at one moment
-    /// with the others is read by itself when it is asked for.
+    /// Looks at the sessions of these keys. A session that could not be seen at one moment with the
+    /// others is read by itself when it is asked for.
     pub(crate) fn of(view: &'a DirectoryView, keys: &[&str], depth: Depth) -> Self {
         for _ in 0..TRIES {
             let Ok(begin) = view.begin() else { break };
@@ -80,8 +79,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Looks at the sessions, given a moment before. Nothing if the plans of that do not go
-    /// on to now.
+    /// Looks at the sessions, given an earlier moment. Returns `None` if the plans of that moment
+    /// do not continue to now.
     pub(super) fn since(
         view: &'a DirectoryView,
         begin: Arc<Moment>,
@@ -93,7 +92,7 @@ impl<'a> Group<'a> {
         let keys = keys.iter().map(|&key| key.to_owned());
         let seen = keys.zip(seen).collect();
         let era = begin.era;
-        // Not held, it is not copied when more is read.
+        // Not held, so that it is not copied when more is read.
         drop(begin);
         let moment = view.go_on()?;
         Ok((moment.era == era).then_some(Self {
@@ -103,8 +102,8 @@ impl<'a> Group<'a> {
         }))
     }
 
-    /// A session as it stands, nothing if its files changed names meanwhile, or if less of it
-    /// was looked at.
+    /// Returns a session as it stands; `None` if its files changed names meanwhile, or if less of
+    /// it was looked at.
     ///
     /// # Errors
     /// If its files cannot be read, or name another key.
@@ -142,27 +141,27 @@ impl<'a> Group<'a> {
                 }
                 pieces
             }
-            // The journal spoke of it for the first time since.
+            // The journal named it for the first time since.
             _ => return Ok(None),
         };
-        // Another session has the file name since.
+        // Another session has got the file name since.
         if pieces.exists && *pieces.meta.text.key != *key {
             return Err(self.view.anothers(moment, names, &pieces.meta.text.key));
         }
         Ok(Some(pieces))
     }
 
-    /// What `read` makes of a session, nothing if it is gone.
+    /// Returns the result of `read` for a session; `None` if it is gone.
     fn read<T>(&self, key: &str, read: impl Fn(Pieces) -> T) -> Result<Option<T>> {
         let pieces = match self.pieces(key, false) {
             Ok(Some(pieces)) => pieces,
-            // Gone since, or in the midst of a change.
+            // Gone since, or in the middle of a change.
             _ => self.view.session(key, false, Ok)?,
         };
         Ok(pieces.exists.then(|| read(pieces)))
     }
 
-    /// What the sidecar of a session says.
+    /// Returns the content of a session's sidecar.
     ///
     /// # Errors
     /// If its files cannot be read.
@@ -180,7 +179,7 @@ impl<'a> Group<'a> {
         Ok(found.unwrap_or_else(|| Meta::empty(key)))
     }
 
-    /// What the sidecar of a session says, and its lines. Nothing if it is gone.
+    /// Returns the content of a session's sidecar, and its lines; `None` if it is gone.
     ///
     /// # Errors
     /// If its files cannot be read.
@@ -188,8 +187,9 @@ impl<'a> Group<'a> {
         self.read(key, |pieces| (pieces.meta, Lines::of_bytes(pieces.bytes)))
     }
 
-    /// At least the lines of a session, without a look at its sidecar if the journal says
-    /// nothing of it: those that the sidecar skips are among them then. None if it is gone.
+    /// Returns at least the lines of a session. Its sidecar is not looked at if the journal does
+    /// not name the session: then the lines that the sidecar skips are among them. `None` if it is
+    /// gone.
     ///
     /// # Errors
     /// If its files cannot be read.
@@ -205,7 +205,8 @@ impl<'a> Group<'a> {
         self.read(key, |pieces| Lines::of_bytes(pieces.bytes))
     }
 
-    /// All lines of a session, none if it is gone, and where those begin that are not hidden.
+    /// Returns all lines of a session, none if it is gone, and the offset of the first that is not
+    /// hidden.
     ///
     /// # Errors
     /// If its files cannot be read.
@@ -220,8 +221,8 @@ impl<'a> Group<'a> {
         Ok((Arc::new(whole.0), whole.1))
     }
 
-    /// What a copy has of a session: what its sidecar says, its lines, and what its files will
-    /// say of the messages that it took once. Nothing if it is gone.
+    /// Returns the parts of a session that a copy has: the content of its sidecar, its lines, and
+    /// the ids of messages taken once as its files will have them. `None` if it is gone.
     ///
     /// # Errors
     /// If its files cannot be read.
@@ -254,7 +255,7 @@ impl Seen {
                 Ok(<[_; 2]>::default()),
             ),
             Some(stem) => {
-                // Before the rest: those of messages that came later would be too many.
+                // Before the rest: the ids of later messages would be too many.
                 let ids = match depth {
                     Depth::Copy => view.ids(stem),
                     _ => Ok(<[_; 2]>::default()),
@@ -319,7 +320,7 @@ impl Content {
 }
 
 impl DirectoryView {
-    /// What the files of a session say of the messages that it took once.
+    /// Returns the ids of messages that a session took once, from its files.
     fn ids(&self, stem: &str) -> Result<[Vec<u8>; 2]> {
         let [newest, old] = once::paths(&self.home.once, stem).map(|path| {
             let read = once::read_file(&*self.storage, &path);

@@ -16,12 +16,12 @@ use crate::ground::storage::OpenMode;
 pub(crate) struct Listing<'a> {
     pub(crate) view: &'a DirectoryView,
     catalog: Arc<Catalog>,
-    /// The file names of sessions whose sidecars do not say all.
+    /// The file names of sessions with sidecars that do not say all.
     elsewhere: BTreeSet<String>,
 }
 
 impl<'a> Listing<'a> {
-    /// Looks.
+    /// Looks at the directory.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -45,23 +45,23 @@ impl<'a> Listing<'a> {
         self.catalog.listed()
     }
 
-    /// When a session was updated, if the look found it out: nanoseconds since 1970.
+    /// Returns the time of a session's update, if the look found it: nanoseconds since 1970.
     pub(crate) fn updated(&self, (stem, key): &(String, String)) -> Option<i64> {
         let is_here = !self.elsewhere.contains(stem);
         is_here.then(|| self.catalog.found_updated(key)).flatten()
     }
 
-    /// The names, without extension, of files that name no session.
+    /// Returns the names, without extension, of files that name no session.
     pub(crate) fn orphans(&self) -> Vec<String> {
         self.catalog.orphans()
     }
 }
 
 impl DirectoryView {
-    /// Visits the files of all backups, each open only then.
+    /// Visits the files of all backups, each open only during the visit.
     ///
     /// # Errors
-    /// If they cannot be listed, and those of `visit`.
+    /// If they cannot be listed, and the errors of `visit`.
     pub(crate) fn each_backup(
         &self,
         visit: &mut dyn FnMut(&str, Result<Lines>) -> Result<()>,

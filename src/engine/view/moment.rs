@@ -1,4 +1,4 @@
-//! What a directory held at one look.
+//! The content of a directory at one look.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,32 +20,32 @@ use crate::engine::recovery::survey::{Others, report_on, survey};
 use crate::error::Result;
 use crate::ground::storage::Storage;
 
-/// How often a look at files that change underneath is repeated.
+/// Number of times that a look at files that change underneath is repeated.
 pub(super) const TRIES: usize = 20;
 
-/// What the directory held at one look.
+/// The content of the directory at one look.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Moment {
-    /// The same for all moments whose plans begin at the same checkpoint, and only go on. Files
+    /// The same for all moments with plans that begin at the same checkpoint and only grow. Files
     /// that were looked at in one of them are as the plans of a later one have them.
     pub(super) era: u64,
     pub(super) catalog: Arc<Catalog>,
     pub(super) plans: Plans,
     /// The sidecars that are lost, as their copies have them.
     pub(super) restored: Arc<BTreeMap<String, Restored>>,
-    /// Whether the catalog is one that was kept, and no sidecar was looked at.
+    /// True if the catalog was a kept one, and no sidecar was looked at.
     pub(super) is_kept: bool,
     pub(super) report: RecoveryReport,
-    /// Which writer's life it was. An empty journal may be another's.
+    /// The writer's life at that look. An empty journal may be another life's.
     pub(super) life: Life,
     /// The journal's last batch then.
     sequence: u64,
-    /// Up to which batch the journal says that everything is in the files.
+    /// The batch up to which, by the journal, everything is in the files.
     checkpoint: u64,
 }
 
 impl Moment {
-    /// The session that `key` means, and the name of its files, if it has any.
+    /// Returns the session that `key` means, and the name of its files, if it has any.
     pub(super) fn find(&self, key: &str, resolve: bool) -> (Arc<str>, Option<Arc<str>>) {
         let other = resolve.then(|| self.catalog.resolve_other(key)).flatten();
         let key: Arc<str> = other.unwrap_or_else(|| key.into());
@@ -54,7 +54,7 @@ impl Moment {
         (key, stem)
     }
 
-    /// Takes in the next record. Whether a session may have another name since, or may have
+    /// Takes in the next record. Returns true if a session may have another name since, or may have
     /// come or gone.
     fn take(&mut self, record: &Record<'_>) -> bool {
         let said = spoken_of(record);
@@ -70,7 +70,7 @@ impl Moment {
         }
     }
 
-    /// Whether the catalog has a session with the key and the aliases that its plan names.
+    /// True if the catalog has a session with the key and the aliases that its plan names.
     fn is_known(&self, stem: &str) -> bool {
         let plan = self.plans.sessions.get(stem);
         let Some(meta) = plan.and_then(|plan| plan.image.as_deref()) else {
@@ -87,7 +87,7 @@ impl Moment {
     }
 }
 
-/// What a record says of whose a session's files are.
+/// The statement of a record about the owner of a session's files.
 #[derive(Clone, Copy)]
 enum Said {
     Same,
@@ -95,7 +95,7 @@ enum Said {
     Gone,
 }
 
-/// The session that a record speaks of.
+/// Returns the session that a record names.
 fn spoken_of<'a>(record: &Record<'a>) -> Option<(&'a str, Said)> {
     Some(match *record {
         Record::Append { stem, meta, .. } => match meta {
@@ -112,7 +112,7 @@ fn spoken_of<'a>(record: &Record<'a>) -> Option<(&'a str, Said)> {
     })
 }
 
-/// Where a view looks.
+/// The place where a view looks.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) storage: &'a dyn Storage,
@@ -121,25 +121,25 @@ pub(super) struct Place<'a> {
     pub(super) believe: Believe,
 }
 
-/// Where a look at a closed store has its sessions from.
+/// The source of the sessions of a closed store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Believe {
     /// The kept catalog, if there is one.
     Kept,
-    /// Every sidecar: what was kept says whose a file was, and not whose it is.
+    /// Every sidecar: the kept catalog has the former owner of a file, not the present one.
     Sidecars,
 }
 
-/// When sidecars are looked at.
+/// The times at which sidecars are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Survey {
     /// Now: another program may have made or removed sessions.
     Always,
-    /// If the journal says that there are others.
+    /// If the journal says that there are other sessions.
     IfChanged,
 }
 
-/// What becomes of plans that a checkpoint made needless.
+/// The fate of plans that a checkpoint made needless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Covered {
     /// They go.
@@ -148,15 +148,15 @@ pub(super) enum Covered {
     Stay,
 }
 
-/// The last look, and what was read of the journal for it.
+/// The last look, and the part of the journal that was read for it.
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     store: Option<StoreId>,
     scan: Scan,
     moment: Arc<Moment>,
-    /// Whether the plans are those of the moment's checkpoint up to its last batch.
+    /// True if the plans are those of the moment's checkpoint up to its last batch.
     is_whole: bool,
-    /// Whether the catalog is of the moment.
+    /// True if the catalog is of the moment.
     is_surveyed: bool,
 }
 
@@ -165,9 +165,9 @@ impl Followed {
         self.moment.clone()
     }
 
-    /// Reads what is new of the journal, and sidecars. A writer beside us may take a segment
-    /// away, or write on in one, between two of our reads: that looks like damage, and is
-    /// none if another look does not find it.
+    /// Reads the new part of the journal, and sidecars. A writer beside us may take a segment away,
+    /// or write on in one, between two of our reads. That looks like damage, and is none if another
+    /// look does not find it.
     pub(super) fn look(
         &mut self,
         place: Place<'_>,
@@ -205,18 +205,18 @@ impl Followed {
         match store {
             Some(id) => {
                 self.read_journal(place, &id, covered)?;
-                // A journal that its writer emptied at its end is the next life's.
+                // A journal that its writer emptied at its end belongs to the next life.
                 if home.life(storage) != self.moment.life {
                     return Err(home.changed_life());
                 }
             }
-            // What the journal holds would be missing from every answer.
+            // The journal's records would be missing from every answer.
             None if home.has_segments(storage)? => return Err(home.missing_identity()),
             None => Arc::make_mut(&mut self.moment).report.clean = true,
         }
-        // Without a store nothing tells of what other programs do.
+        // Without a store, nothing reports the changes of other programs.
         if survey == Survey::Always || !self.is_surveyed || store.is_none() {
-            // Cut short, the old catalog would pass for one of now.
+            // If this is cut short, the old catalog must not pass for a present one.
             self.is_surveyed = false;
             self.survey(place)?;
             self.is_surveyed = true;
@@ -263,7 +263,7 @@ impl Followed {
         let moment = Arc::make_mut(&mut self.moment);
         moment.report.findings.clear();
         moment.is_kept = false;
-        // While there is a journal, what was kept is of before.
+        // While there is a journal, the kept catalog is older.
         let id = self.store.filter(|_| self.scan.is_empty());
         if let Some(id) = id.filter(|_| place.believe == Believe::Kept)
             && let Some(catalog) = Kept::of(storage, home, id, kept::FROM).look(storage, dir)
@@ -289,8 +289,8 @@ impl Followed {
     }
 }
 
-/// Sessions that have no file and should, or have one and should not, and those of which
-/// another program wrote the sidecar.
+/// Returns the sessions that have no file and should, or have one and should not, and those with a
+/// sidecar that another program wrote.
 fn others(planned: Planned<'_>) -> Result<Others> {
     let mut others = Others::default();
     for (stem, plan) in &planned.plans.sessions {
@@ -311,7 +311,7 @@ fn others(planned: Planned<'_>) -> Result<Others> {
                 others.changed.extend(meta);
             }
             Ok(Judged::Ours { .. } | Judged::Barred(_)) => {}
-            // Its reader is told, if it lasts.
+            // Its reader gets the error, if it lasts.
             Err(_) if is_as_planned => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! Whom a key means.
+//! Finds the session that a key means.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ impl DirectoryView {
         Ok(self.look_again()?.catalog.resolve(key))
     }
 
-    /// The key of the session that `key` means, literally or not, if there is one.
+    /// Returns the key of the session that `key` means, literally or not, if there is one.
     ///
     /// # Errors
-    /// If the directory cannot be read, or for a key that is none.
+    /// If the directory cannot be read, or for an invalid key.
     pub(crate) fn existing(&self, key: &str, resolve: bool) -> Result<Option<Arc<str>>> {
         let mut moment = self.current(key)?;
         let (_, stem) = moment.find(key, resolve);
-        // The journal says nothing of files that others remove.
+        // The journal does not show that others remove files.
         let has_log = |stem: &str| {
             let log = self.dir.join(session_file::log_name(stem));
             self.storage.info(&log).is_ok()
@@ -35,10 +35,10 @@ impl DirectoryView {
         Ok(stem.map(|_| key))
     }
 
-    /// The key that `key` means, literally or not, and its session's file name.
+    /// Returns the key that `key` means, literally or not, and its session's file name.
     ///
     /// # Errors
-    /// If the directory cannot be read, or for a key that is none.
+    /// If the directory cannot be read, or for an invalid key.
     pub(crate) fn named(&self, key: &str, resolve: bool) -> Result<(Arc<str>, Option<String>)> {
         let (key, stem) = self.look_again()?.find(key, resolve);
         session_file::validate_key(&key)?;

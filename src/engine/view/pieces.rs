@@ -1,4 +1,4 @@
-//! A session put together of what stands on disk, for a reader without an owner.
+//! A session put together from the disk, for a reader without an owner.
 
 use crate::disk::files;
 use crate::disk::files::extent;
@@ -21,7 +21,7 @@ use crate::engine::snapshot::{Looked, Snapshot, Tail};
 use crate::error::{Error, Result, Version};
 use crate::ground::storage::{OpenMode, Storage};
 
-/// A session from its two files alone.
+/// Loads a session from its two files alone.
 ///
 /// # Errors
 /// If they cannot be read.
@@ -43,9 +43,8 @@ pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
     })
 }
 
-/// A session as the journal would have it, or as another program left it, given its files
-/// and its sidecar as they were before the journal was read. Nothing if they changed names
-/// since.
+/// Returns a session as the journal makes it, or as another program left it, given its files and
+/// its sidecar as they were before the journal was read. `None` if they changed names since.
 ///
 /// # Errors
 /// If its files cannot be read.
@@ -86,14 +85,14 @@ pub(super) fn planned(
     }))
 }
 
-/// What a session is made of when nobody owns it.
+/// The parts of a session that no process owns.
 #[derive(Debug, Clone)]
 pub(crate) struct Pieces {
-    /// Whether there is such a session.
+    /// True if there is such a session.
     pub(super) exists: bool,
     pub(super) bytes: Bytes,
     pub(super) meta: Meta,
-    /// Where `meta` comes from.
+    /// The origin of `meta`.
     pub(super) sidecar: Sidecar,
 }
 
@@ -107,7 +106,7 @@ impl Pieces {
         }
     }
 
-    /// The live lines.
+    /// Returns the live lines.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -116,7 +115,7 @@ impl Pieces {
         Ok(self.from(start))
     }
 
-    /// All lines, and where the live ones begin.
+    /// Returns all lines, and the offset of the first live one.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -125,7 +124,7 @@ impl Pieces {
         Ok((self.from(0), start))
     }
 
-    /// All lines, and what they say of the conversation.
+    /// Returns all lines, and the conversation that they describe.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -164,7 +163,7 @@ impl Pieces {
         snapshot.live.file = file;
         snapshot.live.start = start.min(len);
         snapshot.live.end = len;
-        // What is hidden of the lines after the file is left out.
+        // The hidden ones of the lines after the file are left out.
         snapshot.live.numbering = match live {
             0 => numbering,
             hidden => numbering.moved(len + hidden as u64, len),
@@ -172,14 +171,15 @@ impl Pieces {
         snapshot
     }
 
-    /// Positions hold for as long as the file is the same.
+    /// Returns the numbering: positions hold for as long as the file is the same.
     fn numbering(&self) -> Numbering {
         let file = self.bytes.file.as_ref();
         let inode = file.and_then(|file| Some(file.info().ok()?.inode));
         Numbering::new(inode.unwrap_or(0))
     }
 
-    /// Another one for every state that can be told apart: nobody counts them here.
+    /// Returns a version that differs for every state that can be told apart: changes are not
+    /// counted here.
     fn version(&self, numbering: Numbering) -> Version {
         if !self.exists {
             return Version::ABSENT;

@@ -14,8 +14,8 @@ fn backup_name(number: u64) -> String {
     format!("cli.{number}-revert-5-0.jsonl")
 }
 
-/// A session that was taken back to its first line again and again, each time
-/// after another line, and none of it is in the files but the first line.
+/// A session that was taken back to its first line again and again, each time after another line;
+/// only the first line is in the files.
 fn taken_back(plans: &mut Plans) {
     let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("cli"));
     for number in 1..=REVERTS {

@@ -15,9 +15,9 @@ use crate::{names, progress, safe};
 struct Report {
     /// By shape: files and messages.
     imported: BTreeMap<&'static str, (usize, usize)>,
-    /// Remarks, each with how many files it is true of.
+    /// Remarks, each with the number of files it is true of.
     remarks: BTreeMap<String, usize>,
-    /// Files that were left, and why.
+    /// Files that were left, with the reason.
     left: Vec<(PathBuf, String)>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn import(
     Ok(Outcome::found(report.left.is_empty()))
 }
 
-/// The session that a file goes to.
+/// Returns the key of the session that a file goes to.
 fn key(root: &Path, path: &Path, prefix: Option<&str>, transcript: &Transcript) -> String {
     let inner = path.strip_prefix(root).unwrap_or(path).with_extension("");
     let shape = named(transcript.format).1;
@@ -69,10 +69,10 @@ fn key(root: &Path, path: &Path, prefix: Option<&str>, transcript: &Transcript) 
 }
 
 /// Imports the conversations of one file. It leaves a conversation that the store refuses, and
-/// one whose session has messages.
+/// one for a session that has messages.
 ///
 /// # Errors
-/// Those of the store: what comes after would fail, too.
+/// The errors of the store: later files would fail, too.
 fn one(
     path: &Path,
     found: &Found,
@@ -116,8 +116,8 @@ fn is_of_one(kind: ErrorKind) -> bool {
     matches!(kind, Conflict | InvalidInput | NotFound | Unsupported)
 }
 
-/// The files in a directory and below, in the order of their names. Links are not followed.
-/// A directory below that cannot be read is left.
+/// Collects the files in a directory and below, in the order of their names. Links are not
+/// followed. A directory below that cannot be read is left.
 fn list(dir: &Path, files: &mut Vec<PathBuf>, report: &mut Report) -> Result<()> {
     let cannot = |error| Failure::new(format!("read {}: {error}", dir.display()));
     let entries = std::fs::read_dir(dir).map_err(cannot)?;

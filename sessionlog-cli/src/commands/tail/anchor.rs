@@ -1,4 +1,4 @@
-//! What of a session was shown, and so what is new.
+//! The shown part of a session, and so its new part.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,36 +9,36 @@ use sessionlog::{Message, Position, SessionSnapshot, Version};
 use crate::excerpt::{self, Excerpt};
 use crate::failure::Result;
 
-/// How many messages are remembered of a session, to find the place again after its history
+/// Number of messages that are remembered of a session, to find the place again after its history
 /// was rewritten.
 const REMEMBERED: usize = 512;
 
-/// How many messages are read at a time.
+/// Number of messages that are read at a time.
 const PAGE: usize = 64;
 
-/// Up to where a session was shown.
+/// The place up to which a session was shown.
 #[derive(Debug, Default)]
 pub(super) struct Anchor {
-    /// The state that was looked at last.
+    /// The state at the last look.
     version: Option<Version>,
-    /// Where the last message that was shown stands.
+    /// The position of the last message that was shown.
     last: Option<Position>,
-    /// The last messages that were shown, or stood before them.
+    /// Signs of the last messages that were shown, or stood before them.
     recent: VecDeque<u64>,
-    /// The number of damaged lines after the last message, all of which were told.
+    /// The number of damaged lines after the last message, all of which were reported.
     damaged: usize,
 }
 
-/// What is new in a session.
+/// The new part of a session.
 #[derive(Debug, Default)]
 pub(super) struct News {
     pub(super) excerpt: Excerpt,
-    /// What happened to it, if more than that.
+    /// A description of any other change.
     pub(super) remark: Option<&'static str>,
 }
 
 impl News {
-    /// Without what was said before then.
+    /// Returns the news without messages from before `then`.
     pub(super) fn since(mut self, then: Timestamp) -> Self {
         let is_new = |message: &Message| time_of(message).is_none_or(|time| time >= then);
         let all = self.excerpt.messages.len();
@@ -53,7 +53,7 @@ impl News {
 }
 
 impl Anchor {
-    /// Everything that is there was shown, or is not asked for.
+    /// Returns an anchor after all present messages, which were shown or are not wanted.
     pub(super) fn at_end_of(snapshot: &SessionSnapshot) -> Result<Self> {
         let mut anchor = Self::default();
         let page = snapshot.before(snapshot.end(), PAGE).wait()?;
@@ -64,15 +64,15 @@ impl Anchor {
         Ok(anchor)
     }
 
-    /// The same, of a state before: so many lines came since, and before them stood a message
-    /// that began so.
+    /// Returns an anchor of an earlier state: `lines` lines came since, and the message before them
+    /// began with `text`.
     pub(super) fn before_lines(snapshot: &SessionSnapshot, lines: u64, text: &str) -> Result<Self> {
         let lines = usize::try_from(lines)
             .unwrap_or(usize::MAX)
             .saturating_add(1);
         let page = snapshot.before(snapshot.end(), lines).wait()?;
         let is_it = |message: &Message| message.text().starts_with(text);
-        // Of the lines some may be no messages: then the one is later.
+        // Some of the lines may be no messages: then the message stands later.
         let Some(at) = page.messages.iter().position(is_it) else {
             return Ok(Self::default());
         };
@@ -84,7 +84,7 @@ impl Anchor {
         Ok(anchor)
     }
 
-    /// What came since, which counts as shown from now on.
+    /// Returns the messages since then, which count as shown from now on.
     pub(super) fn advance(&mut self, snapshot: &SessionSnapshot) -> Result<News> {
         if self.version == Some(snapshot.version()) {
             return Ok(News::default());
@@ -102,8 +102,8 @@ impl Anchor {
                     _ => "the session's history was replaced",
                 });
             }
-            // What is new in a history that was compacted, cut, taken back or replaced stands
-            // behind the newest message that is known.
+            // In a history that was compacted, cut, taken back or replaced, the new messages follow
+            // the newest known one.
             last = known.and_then(|known| positions.get(known).copied());
             is_last =
                 known.is_some_and(|known| self.recent.back() == Some(&sign(&messages[known])));
@@ -130,8 +130,8 @@ impl Anchor {
         })
     }
 
-    /// The messages after the last that was shown, where each stands, and whether that one is
-    /// still there; if it is not, all messages.
+    /// Returns the messages after the last that was shown, the position of each, and true if that
+    /// last one is still there; if it is not, all messages.
     fn after_last(
         &self,
         snapshot: &SessionSnapshot,
@@ -163,8 +163,8 @@ impl Anchor {
     }
 }
 
-/// The damaged lines behind the message at a position, or all if there is none: how many messages
-/// stand between it and each.
+/// Returns the damaged lines after the message at a position, or all if there is none: for each,
+/// the number of messages between.
 fn damaged_behind(snapshot: &SessionSnapshot, message: Option<Position>) -> Result<Vec<usize>> {
     let outline = snapshot.outline(message.unwrap_or(snapshot.start()), usize::MAX);
     let lines = excerpt::damaged_lines(outline.wait()?.marks);
@@ -172,12 +172,12 @@ fn damaged_behind(snapshot: &SessionSnapshot, message: Option<Position>) -> Resu
     Ok(lines.filter_map(|after| after.checked_sub(own)).collect())
 }
 
-/// When a message was said, if it says so.
+/// Returns the time of a message, if it has one.
 pub(super) fn time_of(message: &Message) -> Option<Timestamp> {
     message.created_at()?.parse().ok()
 }
 
-/// What a message is told by.
+/// Returns the sign by which a message is recognized.
 fn sign(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     (message.role(), message.created_at(), message.text()).hash(&mut hasher);

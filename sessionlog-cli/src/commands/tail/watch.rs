@@ -1,4 +1,4 @@
-//! Finding the sessions in which something is new.
+//! Finds the sessions with new messages.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::anchor::{Anchor, News};
 use crate::excerpt::Excerpt;
 use crate::failure::Result;
 
-/// What is new in a session.
+/// The new part of a session.
 #[derive(Debug)]
 pub(super) struct Fresh {
     pub(super) key: String,
@@ -41,7 +41,7 @@ pub(super) struct Few(Vec<Followed>);
 struct Followed {
     key: String,
     anchor: Anchor,
-    /// Whether it was not there at the last look: of one that gets another key a look may find
+    /// True if it was not there at the last look: while a session gets another key, a look may find
     /// neither.
     is_missing: bool,
 }
@@ -55,7 +55,7 @@ impl Few {
         });
     }
 
-    /// What came since the last look.
+    /// Returns the news since the last look.
     pub(super) fn fresh(&mut self, chats: &StoreHandle) -> Result<Vec<Fresh>> {
         let mut fresh = Vec::new();
         for followed in &mut self.0 {
@@ -80,12 +80,12 @@ impl Few {
     }
 }
 
-/// How far back a look goes before the newest change that is known, for sessions that were
-/// changed at the same time and shown in the files later.
+/// The time that a look goes back before the newest known change, for sessions that were changed at
+/// the same time and shown in the files later.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// How long nothing seems to change before it is looked all the same: a program without a
-/// journal, as PicoClaw, writes into files without a trace.
+/// The time after which a look is made although nothing seems to change: a program without a
+/// journal, such as PicoClaw, writes into files without a trace.
 const ANYWAY: Duration = Duration::from_secs(5);
 
 /// All sessions that a query finds.
@@ -93,14 +93,14 @@ const ANYWAY: Duration = Duration::from_secs(5);
 pub(super) struct All {
     dir: PathBuf,
     query: SessionQuery,
-    /// How each session looked last, and what of it was shown.
+    /// The last seen state of each session, and its shown part.
     known: HashMap<String, Known>,
     /// The newest change.
     newest: Option<Timestamp>,
-    /// What the directory's files looked like at the last look, and when that was.
+    /// The state of the directory's files at the last look, and the time of that look.
     seen: Seen,
     looked: Instant,
-    /// When following began.
+    /// The time at which following began.
     began: Timestamp,
 }
 
@@ -110,11 +110,11 @@ struct Known {
     lines: u64,
     updated_at: String,
     last_text: String,
-    /// Nothing until something new was found.
+    /// `None` until something new was found.
     anchor: Option<Anchor>,
 }
 
-/// Names, lengths and times of what tells of changes.
+/// Names, lengths and times of the files that show changes.
 type Seen = Vec<(PathBuf, u64, SystemTime)>;
 
 impl All {
@@ -130,8 +130,8 @@ impl All {
         }
     }
 
-    /// The keys of so many sessions, those changed last first. If they are to be followed, all
-    /// are looked at.
+    /// Returns the keys of `many` sessions, those changed last first. If they are to be followed,
+    /// all sessions are looked at.
     pub(super) fn listed(
         &mut self,
         chats: &StoreHandle,
@@ -151,7 +151,7 @@ impl All {
         Ok(listed)
     }
 
-    /// What a session has in this snapshot was shown, or is not asked for.
+    /// Notes that the session's content in this snapshot was shown, or is not wanted.
     pub(super) fn was_shown(&mut self, key: &str, snapshot: &SessionSnapshot) -> Result<()> {
         if let Some(known) = self.known.get_mut(key) {
             known.anchor = Some(Anchor::at_end_of(snapshot)?);
@@ -159,7 +159,7 @@ impl All {
         Ok(())
     }
 
-    /// What came since the last look.
+    /// Returns the news since the last look.
     pub(super) fn fresh(&mut self, chats: &StoreHandle) -> Result<Vec<Fresh>> {
         let now = seen(&self.dir);
         if now == self.seen && self.looked.elapsed() < ANYWAY {
@@ -192,8 +192,7 @@ impl All {
             (none, known) => none.insert(first_anchor(&snapshot, known)?),
         };
         let mut news = anchor.advance(&snapshot)?;
-        // A session that was not there may be an old one: under another key, out of the trash,
-        // or copied.
+        // A session that was not there may be an old one: renamed, out of the trash, or copied.
         if !self.known.contains_key(&session.key)
             && let Ok(then) = self.began.checked_sub(SLACK)
         {
@@ -229,7 +228,7 @@ impl Known {
     }
 }
 
-/// Where a session stood that was only listed until now.
+/// Returns the anchor of a session that was only listed until now.
 fn first_anchor(snapshot: &SessionSnapshot, known: Option<&Known>) -> Result<Anchor> {
     let Some(known) = known.filter(|known| known.lines > 0) else {
         return Ok(Anchor::default());
@@ -248,8 +247,8 @@ fn since(newest: Timestamp, slack: Duration) -> Option<OffsetDateTime> {
     OffsetDateTime::from_unix_timestamp_nanos(then.as_nanosecond()).ok()
 }
 
-/// What tells of changes: the journal's segments, which every change of a running store goes
-/// through, and the directory, in which every new or replaced file is a name.
+/// Returns the files that show changes: the journal's segments, which every change of a running
+/// store goes through, and the directory, which gets a name for every new or replaced file.
 fn seen(dir: &Path) -> Seen {
     let journal = dir.join(".sessionlog/journal");
     let segments = std::fs::read_dir(&journal).into_iter().flatten().flatten();

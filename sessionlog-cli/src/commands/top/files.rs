@@ -1,4 +1,4 @@
-//! What the files of the engine say, without a look at the sessions.
+//! The figures of the engine's files, without a look at the sessions.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -17,7 +17,7 @@ pub(super) struct Files<'a> {
     aside: Aside,
 }
 
-/// What changes seldom, bytes.
+/// Sizes that change seldom, bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Aside {
     archive: u64,

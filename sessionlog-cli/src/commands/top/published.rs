@@ -1,4 +1,4 @@
-//! What a running store says of itself.
+//! The statistics that a running store publishes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use sessionlog::{Health, OffsetDateTime, PublishedStats, StoreStats};
 use super::sample::{Group, Sample, Source, Value};
 use crate::failure::Result;
 
-/// What the store publishes about once a second, if one runs.
+/// The statistics that a running store publishes about once a second.
 pub(super) struct Published<'a> {
     dir: &'a Path,
     last: Option<PublishedStats>,
     rates: Option<Rates>,
 }
 
-/// What was done between two publications.
+/// The counts between two publications.
 struct Rates {
     seconds: f64,
     done: StoreStats,
@@ -30,7 +30,7 @@ impl<'a> Published<'a> {
         }
     }
 
-    /// Takes in what was published last. A store to which nothing happens publishes nothing.
+    /// Takes in the last publication. An idle store publishes nothing.
     fn take(&mut self, now: PublishedStats) {
         match &self.last {
             Some(last) if last.pid == now.pid && now.written_at > last.written_at => {
@@ -53,7 +53,7 @@ impl<'a> Published<'a> {
     }
 }
 
-/// After so long without a publication, seconds, nothing happens.
+/// After this time without a publication, seconds, the store counts as idle.
 const IDLE: f64 = 3.0;
 
 impl Source for Published<'_> {
@@ -71,7 +71,7 @@ impl Source for Published<'_> {
     }
 }
 
-/// How much is written.
+/// Returns the group of write rates.
 fn writes(now: &PublishedStats, rates: Option<&Rates>) -> Group {
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = |count: fn(&StoreStats) -> u64| {
@@ -103,7 +103,7 @@ fn writes(now: &PublishedStats, rates: Option<&Rates>) -> Group {
     group
 }
 
-/// What writes wait for: since the publication before, or since the store was opened.
+/// Returns the group of waits: since the publication before, or since the store was opened.
 fn waits(now: &PublishedStats, rates: Option<&Rates>) -> Group {
     let newest = rates.map(|rates| &rates.done);
     let newest = newest.filter(|done| done.commit_nanos.count() > 0);

@@ -1,4 +1,4 @@
-//! What is known of a store at one moment, wherever it comes from.
+//! The figures of a store at one moment, from all sources.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use crate::failure::Result;
 use crate::output::{self, HEAD, Output};
 use crate::{safe, times};
 
-/// Where figures come from.
+/// A source of figures.
 pub(super) trait Source {
-    /// Adds what is known now.
+    /// Adds the present figures.
     ///
     /// # Errors
-    /// If it cannot be told, and will not be.
+    /// If they cannot be found out, and will not be.
     fn add(&mut self, sample: &mut Sample) -> Result<()>;
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Figure {
     pub(super) value: Value,
 }
 
-/// What a figure says.
+/// The value of a figure.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Value {
@@ -74,7 +74,7 @@ pub(super) struct Recent {
 }
 
 impl Sample {
-    /// What all sources say now.
+    /// Takes a sample of all sources.
     pub(super) fn take(sources: &mut [Box<dyn Source + '_>]) -> Result<Self> {
         let mut sample = Self::default();
         for source in sources {
@@ -83,7 +83,7 @@ impl Sample {
         Ok(sample)
     }
 
-    /// As text, a figure a line.
+    /// Prints it as text, one figure on a line.
     pub(super) fn print(&self, out: &mut Output) -> Result<()> {
         for group in &self.groups {
             out.line(&out.paint(HEAD, group.title))?;
@@ -119,7 +119,7 @@ impl Group {
 }
 
 impl Value {
-    /// For a person.
+    /// Returns the text for a person.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Count(count) => count.to_string(),
@@ -158,7 +158,7 @@ impl Serialize for Group {
     }
 }
 
-/// When to look again at what takes long: so seldom that it takes no more than one part in
+/// The schedule of expensive looks: so seldom that they take at most one part in
 /// [`SHARE`](Self::SHARE) of a core.
 #[derive(Debug, Default)]
 pub(super) struct Seldom {
@@ -168,7 +168,7 @@ pub(super) struct Seldom {
 impl Seldom {
     const SHARE: u32 = 250;
 
-    /// Does `work` if it is time.
+    /// Does `work` if it is due.
     pub(super) fn run<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
         if self.next.is_some_and(|next| Instant::now() < next) {
             return Ok(None);

@@ -13,17 +13,17 @@ use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
 use super::sample::{Figure, Group, Sample, Value};
 use crate::{output, safe, times};
 
-/// How many samples are remembered.
+/// Number of samples that are remembered.
 const REMEMBERED: usize = 512;
 
-/// How high the panels of rates are, and what is left to sessions at least, lines.
+/// The height of the panels of rates, and the least height left to sessions, lines.
 const RATES: u16 = 5;
 const LEAST_RECENT: u16 = 7;
 
-/// From how many columns on dates, sizes and rates are shown.
+/// The number of columns from which on dates, sizes and rates are shown.
 const WIDE: u16 = 72;
 
-/// The last sample, and how its rates went.
+/// The last sample, and the history of its rates.
 pub(super) struct Screen {
     title: String,
     sample: Sample,
@@ -40,7 +40,7 @@ impl Screen {
         }
     }
 
-    /// Shows this from now on.
+    /// Shows this sample from now on.
     pub(super) fn take(&mut self, sample: Sample) {
         for group in &sample.groups {
             for figure in &group.figures {
@@ -89,7 +89,7 @@ impl Screen {
     }
 
     fn draw_head(&self, frame: &mut Frame<'_>, area: Rect, says: &str) {
-        // What is said is whole; the directory has the rest.
+        // The message is whole; the directory gets the rest.
         let wide = usize::from(area.width).saturating_sub(says.chars().count() + 2);
         let line = if wide < 8 {
             Line::from(says.to_owned().dim())
@@ -140,7 +140,7 @@ impl Screen {
 
     fn draw_recent(&self, frame: &mut Frame<'_>, area: Rect) {
         let is_wide = area.width >= WIDE;
-        // What the columns of fixed width and the frame leave, in the proportion below.
+        // The width that the columns of fixed width and the frame leave, in the proportion below.
         let (fixed, share) = if is_wide { (33, (2, 3)) } else { (11, (3, 2)) };
         let wide = usize::from(area.width.saturating_sub(fixed)) * share.0 / (share.0 + share.1);
         let rows = self.sample.recent.iter().map(|recent| {
@@ -166,15 +166,15 @@ impl Screen {
     }
 }
 
-/// Panels beside each other: which group, and how wide.
+/// Panels beside each other: the group and the width of each.
 #[derive(Debug, PartialEq, Eq)]
 struct PanelRow {
     height: u16,
     panels: Vec<(usize, u16)>,
 }
 
-/// The places of panels of these widths and heights: beside each other as far as they fit, the
-/// first ones first. Those for which there is no room are left out.
+/// Returns the places of panels of these widths and heights: beside each other as far as they fit,
+/// the first ones first. Panels without room are left out.
 fn packed(sizes: &[(u16, u16)], (wide, high): (u16, u16)) -> Vec<PanelRow> {
     let mut rows: Vec<PanelRow> = Vec::new();
     let mut left = high;
@@ -206,7 +206,7 @@ fn packed(sizes: &[(u16, u16)], (wide, high): (u16, u16)) -> Vec<PanelRow> {
     rows
 }
 
-/// How much room a group takes with its frame.
+/// Returns the size of a group with its frame.
 fn size_of(group: &Group) -> (u16, u16) {
     let figures = group.figures.iter();
     let width =
@@ -216,7 +216,7 @@ fn size_of(group: &Group) -> (u16, u16) {
     (number(widest + 3), number(group.figures.len() + 2))
 }
 
-/// A group: values whole, at the right; labels have what those leave.
+/// Draws a group: values whole, at the right; labels in the rest of the width.
 fn panel_of(group: &Group, width: u16) -> Paragraph<'static> {
     let wide = usize::from(width.saturating_sub(2));
     let lines = group.figures.iter().map(|figure| {

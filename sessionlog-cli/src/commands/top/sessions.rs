@@ -1,4 +1,4 @@
-//! What sessions there are, and which change.
+//! The sessions, and those that change.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::sample::{Group, Recent, Sample, Seldom, Source, Value};
 use crate::commands::ls;
 use crate::failure::Result;
 
-/// How many sessions are shown.
+/// Number of sessions that are shown.
 const SHOWN: usize = 12;
 
 /// A look at all sessions, as often as it is cheap.
@@ -21,10 +21,10 @@ pub(super) struct Sessions<'a> {
     last: Option<Looked>,
 }
 
-/// What a look found.
+/// The result of a look.
 struct Looked {
     at: Instant,
-    /// The newest change then, as its sidecar says.
+    /// The time of the newest change then, from its sidecar.
     newest: Option<OffsetDateTime>,
     counts: Counts,
     changed_per_second: Option<f64>,
@@ -55,7 +55,7 @@ impl<'a> Sessions<'a> {
             .order(SessionOrder::Updated)
             .limit(SHOWN);
         let mut recent = chats.sessions(newest).wait()?.sessions;
-        // Each is shown as it was a little later than they were put in order.
+        // Each is shown as it was a little after they were sorted.
         recent.sort_by_key(|session| Reverse(updated(session)));
         let seconds = last.map(|last| at.duration_since(last.at).as_secs_f64());
         let changed = match last.and_then(|last| last.newest) {
@@ -133,7 +133,7 @@ impl Counts {
     }
 }
 
-/// How many sessions changed after that.
+/// Returns the number of sessions that changed after that.
 fn changed_since(chats: &StoreHandle, since: OffsetDateTime) -> Result<u64> {
     let query = SessionQuery::new().updated_since(since).limit(usize::MAX);
     let page = chats.sessions(query).wait()?;

@@ -1,4 +1,4 @@
-//! Who claims one alias.
+//! The claims on one alias.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -8,15 +8,15 @@ use super::super::Entry;
 use super::super::table::Table;
 use crate::disk::session_file;
 
-/// The sessions that claim one alias; most have one, and cost no allocation.
+/// The sessions that claim one alias; most aliases have one, and cost no allocation.
 #[derive(Debug)]
 pub(super) struct Claims {
-    /// Rows of the table, in the order of file names, as the others are.
+    /// Rows of the table, in the order of file names, like the others.
     pub(super) found: Vec<u32>,
     pub(super) since: Since,
 }
 
-/// Those that are not in the table, or claim it again.
+/// The claims of sessions that are not in the table, or claim it again.
 #[derive(Debug)]
 pub(super) enum Since {
     Nobody,
@@ -26,7 +26,7 @@ pub(super) enum Since {
 }
 
 impl Claims {
-    /// As they were found.
+    /// Returns the claims as they were found.
     pub(super) fn found(table: &Table, alias: &str) -> Self {
         Self {
             found: table.claims(alias).to_vec(),
@@ -43,12 +43,12 @@ impl Claims {
             }
     }
 
-    /// The key of the first by file name whose key is not `alias`.
+    /// Returns the key of the first by file name that has another key than `alias`.
     pub(super) fn first_but(&self, table: &Table, alias: &str) -> Option<Arc<str>> {
         first_but(table, &self.found, self.since.iter(), alias)
     }
 
-    /// The keys of all, in the order of file names.
+    /// Returns the keys of all, in the order of file names.
     pub(super) fn keys(&self, table: &Table) -> Vec<String> {
         let found = self.found.iter().map(|row| *row as usize);
         let found = found.map(|row| (table.stem(row), table.key(row)));
@@ -62,12 +62,12 @@ impl Claims {
         self.found.binary_search(&entry.row?).ok()
     }
 
-    /// Adds a session; `false` if it is there already.
+    /// Adds a session; returns `false` if it is there already.
     pub(super) fn add(&mut self, entry: &Arc<Entry>) -> bool {
         self.place_of(entry).is_none() && self.since.add(entry)
     }
 
-    /// Takes a session away; `false` if it is not there.
+    /// Removes a session; returns `false` if it is not there.
     pub(super) fn remove(&mut self, entry: &Arc<Entry>) -> bool {
         match self.place_of(entry) {
             Some(place) => {
@@ -79,7 +79,7 @@ impl Claims {
     }
 }
 
-/// The key of the first session by file name whose key is not `alias`.
+/// Returns the key of the first session by file name that has another key than `alias`.
 pub(super) fn first_but<'a>(
     table: &Table,
     found: &[u32],
@@ -103,7 +103,7 @@ fn is_before(stem: &str, other: &str) -> bool {
 }
 
 impl Since {
-    /// In the order of file names.
+    /// Returns them in the order of file names.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Claim> {
         let (one, several) = match self {
             Self::Nobody => (None, None),

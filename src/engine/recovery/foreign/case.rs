@@ -1,4 +1,4 @@
-//! What becomes of one session.
+//! Decides the fate of one session.
 
 use std::io;
 
@@ -13,24 +13,24 @@ use super::{Barred, Changed, Conflict, Judged};
 use crate::disk::session_file::{self, SessionMeta};
 use crate::ground::clock::ZERO_TIME;
 
-/// Everything that is known of a session.
+/// All known facts about a session.
 pub(super) struct Case<'a> {
     pub(super) stem: &'a str,
     pub(super) plan: &'a Plan,
     pub(super) path: String,
-    /// The file that is there, and what it is.
+    /// The file that is there, and its kind.
     pub(super) log: Option<Bytes>,
     pub(super) found: Found,
-    /// Whether it is the present one, not one that was replaced.
+    /// True if it is the present one, not one that was replaced.
     pub(super) present: bool,
     pub(super) on_disk: OnDisk,
     pub(super) sidecar: sidecar::Found,
-    /// What the journal makes of the session.
+    /// The session as the journal makes it.
     pub(super) ours: Bytes,
-    /// Whether that could be put together. If not, it is what the session was before its file
-    /// was replaced, and the lines since.
+    /// True if that could be put together. If not, it is the session before its file was replaced,
+    /// and the lines since.
     pub(super) is_whole: bool,
-    /// Whether the session's file name is another session's now.
+    /// True if the session's file name is another session's now.
     pub(super) displaced: bool,
 }
 
@@ -78,7 +78,7 @@ impl Case<'_> {
         Judged::Ours { lines, finding }
     }
 
-    /// The file is there and empty, and they wrote a sidecar that counts no line. A crash
+    /// True if the file is there and empty, and they wrote a sidecar that counts no line. A crash
     /// may leave the one or the other, but not both.
     fn is_cleared(&self) -> bool {
         let counts_none = |theirs: &SessionMeta| theirs.skip == 0 && theirs.count == 0;
@@ -86,8 +86,8 @@ impl Case<'_> {
             && self.log.as_ref().is_some_and(|log| log.size() == 0)
     }
 
-    /// They wrote a sidecar that shows just the lines of the file, as none of ours did: they
-    /// made the file of these.
+    /// True if they wrote a sidecar that shows just the lines of the file, as none of ours did:
+    /// they made the file of these lines.
     fn is_of_theirs_alone(&self) -> io::Result<bool> {
         let (Some(theirs), Some(log)) = (self.their_meta(), &self.log) else {
             return Ok(false);
@@ -102,8 +102,8 @@ impl Case<'_> {
             Found::AsLeft if self.present && self.is_whole => {
                 lines < lines_of(&self.ours)? && !self.said(|said| said.count == lines)
             }
-            // Nothing of ours is in it, and their sidecar was one of ours that counts lines.
-            // Those came to the file before that sidecar: they replaced them.
+            // Nothing of ours is in it, and their sidecar began as one of ours that counts lines.
+            // Those lines came to the file before that sidecar: they replaced them.
             Found::Added { from: 0, .. } => {
                 theirs.created_at != ZERO_TIME
                     && self.said(is_dated)
@@ -113,14 +113,14 @@ impl Case<'_> {
         })
     }
 
-    /// Whether one of our sidecars is what is looked for.
+    /// True if one of our sidecars satisfies `is_it`.
     fn said(&self, is_it: impl Fn(&SessionMeta) -> bool) -> bool {
         let is_it = |said: Option<&SessionMeta>| said.is_some_and(&is_it);
         self.plan.past.any_sidecar(self.their_meta(), is_it)
     }
 
-    /// The key in the sidecar is another's that has this file name, too. One that leads to
-    /// other files is damage.
+    /// True if the sidecar's key is another session's that has this file name, too. A key that
+    /// leads to other files is damage.
     fn is_anothers(&self) -> bool {
         let (Some(theirs), Some(ours)) = (self.their_meta(), self.our_meta()) else {
             return false;
@@ -132,19 +132,19 @@ impl Case<'_> {
         !theirs.is_empty() && !ours.is_empty() && theirs != ours && leads_here
     }
 
-    /// The sidecar that is there; an empty one if there is none.
+    /// Returns the sidecar that is there; an empty one if there is none.
     fn found_meta(&self) -> SessionMeta {
         let found = self.on_disk.meta().cloned();
         found.unwrap_or_else(|| SessionMeta::empty(""))
     }
 
-    /// The sidecar as the journal would have it.
+    /// Returns the sidecar as the journal makes it.
     pub(super) fn our_meta(&self) -> Option<SessionMeta> {
         let exists = self.plan.exists();
         exists.then(|| self.plan.meta(|| self.found_meta()))
     }
 
-    /// The sidecar if another program wrote it.
+    /// Returns the sidecar if another program wrote it.
     pub(super) fn their_meta(&self) -> Option<&SessionMeta> {
         let changed = self.sidecar == sidecar::Found::Changed;
         self.on_disk.meta().filter(|_| changed)
@@ -169,7 +169,7 @@ impl Case<'_> {
         Ok(self.changed(what, Some(lines), Some(fields), conflict))
     }
 
-    /// Theirs is the history.
+    /// Takes theirs as the history.
     fn rewritten(mut self, what: &str) -> io::Result<Judged> {
         if !self.displaced {
             self.found = Found::Rewritten;
@@ -179,7 +179,7 @@ impl Case<'_> {
         if let Some(log) = &self.log {
             fields.meta.count = lines_of(log)?;
             fields.meta.skip = self.hidden(log)?.clamp(0, fields.meta.count);
-            // What is hidden of ours is as gone as what is not there.
+            // Hidden lines of ours are as gone as missing ones.
             shown = Some((log, fields.meta.skip)).filter(|_| !self.displaced);
         }
         let conflict = self.conflict(&fields.contested, |skip| self.is_missing(shown, skip))?;
@@ -187,9 +187,9 @@ impl Case<'_> {
         Ok(self.changed(what, None, says_something.then_some(fields), conflict))
     }
 
-    /// How many lines of the file that was found are hidden: as many as they hid. If the
-    /// sidecar is as we left it, or a crash tore it, all that we had truncated, so that as
-    /// many are shown as we showed.
+    /// Returns the number of hidden lines of the file that was found: as many as they hid. If the
+    /// sidecar is as we left it, or a crash tore it, all lines that we had truncated are hidden, so
+    /// that as many are shown as we showed.
     fn hidden(&self, log: &Bytes) -> io::Result<i64> {
         let seen = self.found_meta().skip;
         let left_alone = self.sidecar == sidecar::Found::AsLeft;
@@ -206,15 +206,15 @@ impl Case<'_> {
         Ok(seen.max(ours.skip.min(others)))
     }
 
-    /// Both files count as removed, if the one with the lines is.
+    /// Judges a removed session: both files count as removed, if the one with the lines is.
     fn gone(self) -> io::Result<Judged> {
         let conflict = self.conflict(&[], |skip| self.is_missing(None, skip))?;
         Ok(self.changed("was removed", None, None, conflict))
     }
 
-    /// What is in the file's place cannot be read, and the journal does not hold all that
-    /// was there: it stays, and what the journal holds becomes a backup. The sidecar says how
-    /// much is hidden: of a file that is put back nothing shows that was truncated.
+    /// Judges a session when the thing in the file's place cannot be read and the journal does not
+    /// hold all that was there: it stays, and the journal's lines become a backup. The sidecar
+    /// keeps the number of hidden lines, so that a file that is put back shows no truncated line.
     pub(super) fn barred(self, (kind, why): (io::ErrorKind, String)) -> io::Result<Judged> {
         let key = self.our_meta().map(|meta| meta.key).unwrap_or_default();
         let path = &self.path;
@@ -229,8 +229,8 @@ impl Case<'_> {
         })))
     }
 
-    /// A backup or prepared file of ours is gone, that the session was made of: it is what
-    /// it was before, and what was acknowledged since comes after it.
+    /// Judges a session of which a backup or prepared file of ours is gone: it is what it was
+    /// before, followed by the lines acknowledged since.
     fn incomplete(self) -> io::Result<Judged> {
         let what = "was to be made of a file that was removed";
         let lines = self.ours.clone();
@@ -281,14 +281,13 @@ impl Case<'_> {
         }))
     }
 
-    /// Whether lines of ours, without the first so many, are not among those that are shown
-    /// of a file.
+    /// True if lines of ours, without the first `skip`, are not among those that a file shows.
     fn is_missing(&self, shown: Option<(&Bytes, i64)>, skip: i64) -> io::Result<bool> {
         Ok(missing(shown, &self.ours, skip)?.all > 0)
     }
 
-    /// What we acknowledged, if not all of it holds: fields that both changed, or lines that
-    /// are missing, given how many of ours are hidden.
+    /// Returns the acknowledged state, if not all of it holds: fields that both changed, or lines
+    /// that are missing, given the number of hidden lines of ours.
     fn conflict(
         &self,
         contested: &[&str],
@@ -312,7 +311,7 @@ impl Case<'_> {
     }
 }
 
-/// Shows as many of these lines as the sidecar shows of those it was written for, the last.
+/// Shows the last of these lines: as many as the sidecar shows of the lines it was written for.
 fn show_the_last(meta: &mut SessionMeta, lines: &Bytes) -> io::Result<()> {
     let shown = meta.count.saturating_sub(meta.skip).max(0);
     meta.count = lines_of(lines)?;

@@ -1,8 +1,8 @@
-//! A sidecar of both, field by field.
+//! Merges the sidecars of both sides, field by field.
 //!
-//! Of every field there are three values: what the journal says was before it, what it
-//! says was after, and what was found. Another program changed a field if none of ours
-//! ever said what was found; we changed it if what we say last is not what was before.
+//! Every field has three values: the one before the journal, the one after it, and the one found.
+//! Another program changed a field if none of ours ever had the found value; we changed it if our
+//! last value differs from the first.
 //!
 //! | they changed it | we changed it | it is |
 //! |---|---|---|
@@ -10,15 +10,15 @@
 //! | yes | no | theirs |
 //! | yes | yes | theirs; ours is in the backup, and the finding says so |
 //!
-//! A session without a sidecar says of every field that it is empty. `skip` and `count`
-//! follow from the lines, and the time of the last change is theirs. A sidecar without title,
-//! labels, pin and unknown fields did not change them: PicoClaw drops what it does not know.
-//! Who clears a session changes its summary, whatever it said before.
+//! In a session without a sidecar, every field is empty. `skip` and `count` follow from the lines,
+//! and the time of the last change is theirs. A sidecar without title, labels, pin and unknown
+//! fields did not change them: PicoClaw drops fields that it does not know. A program that clears a
+//! session changes its summary, whatever the summary was before.
 
 use super::super::plan::Plan;
 use crate::disk::session_file::{Agreement, SessionMeta};
 
-/// A sidecar of both.
+/// A merged sidecar.
 pub(super) struct Fields {
     pub(super) meta: SessionMeta,
     /// The fields that both changed.
@@ -34,7 +34,7 @@ impl Fields {
     }
 }
 
-/// What becomes of the sidecar that another program wrote, and perhaps cleared its session.
+/// Merges the sidecar that another program wrote, and that perhaps cleared its session.
 pub(super) fn merge(
     plan: &Plan,
     theirs: &SessionMeta,
@@ -45,7 +45,7 @@ pub(super) fn merge(
     let mut said = Agreement::default();
     let mut kept = None;
     plan.past.any_sidecar(Some(theirs), |before| {
-        // Who makes a sidecar dates the session.
+        // The program that makes a sidecar dates the session.
         said.created_at |= before.is_none();
         let before = before.unwrap_or(&nothing);
         said = said.or(before.agreement(theirs));

@@ -1,4 +1,4 @@
-//! Which of the files that a session had stands in its place, and where in it the lines
+//! Finds out which of the files that a session had stands in its place, and where in it the lines
 //! of others begin.
 
 use std::borrow::Cow;
@@ -18,12 +18,12 @@ use crate::disk::files::lines::LONGEST;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
-/// What was found in a session file's place.
+/// The file found in a session file's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// A file that the session had, written as far as a crash may have left it.
     AsLeft,
-    /// The same, and lines of others after ours, from here on. If it is not `sound`, bytes
+    /// The same, with lines of others after ours, from this offset on. If it is not `sound`, bytes
     /// before the journal's lines were changed, too.
     Added {
         from: u64,
@@ -31,7 +31,7 @@ pub(super) enum Found {
     },
     /// The same, with bytes before the journal's lines changed in place.
     Edited,
-    /// So may it be, but nothing of the journal's lines is there to tell.
+    /// It may be the same, but none of the journal's lines is there to tell.
     Doubtful,
     Rewritten,
     Gone,
@@ -39,21 +39,21 @@ pub(super) enum Found {
 
 /// A file that the session had, as far as the journal knows it.
 struct Reference<'a> {
-    /// How long it was before the journal's lines, and the CRC-32 of that.
+    /// Its length before the journal's lines, and the CRC-32 of those bytes.
     base: u64,
     crc: u32,
-    /// What that is a copy of which nobody synced: as much of it may be there as arrived.
+    /// The unsynced copy that those bytes are, if they are one: only part of it may have arrived.
     copy: Option<&'a Prefix>,
     /// The lines that the journal puts after that.
     rest: Cow<'a, [u8]>,
-    /// Whether the session had no line before the journal's, and may have had no file since:
-    /// others add their first line as we do.
+    /// True if the session had no line before the journal's, and may have had no file since: others
+    /// add their first line as we do.
     begins_empty: bool,
-    /// Whether it is the present file.
+    /// True if it is the present file.
     is_present: bool,
 }
 
-/// Finds out what `log` is, and whether it is the session's present file.
+/// Finds out what `log` is; also returns true if it is the session's present file.
 ///
 /// # Errors
 /// If files cannot be read.
@@ -75,7 +75,7 @@ pub(super) fn find(
     let wrap = |e| Error::io("read", path, e);
     let files: Vec<_> = files_of(planned, plan, plan.may_be_absent(waits)).collect();
     let sums = Sums::of(file, log.len, files.iter().map(|of| of.base)).map_err(wrap)?;
-    // Of all that it may have been, the one of which most is there.
+    // Of all files that it may have been, the one with the most bytes in common.
     let mut best: Option<(Found, u64, &Reference<'_>)> = None;
     for of in &files {
         let (found, same) = of.fit(planned, (path, file, log.len), &sums)?;
@@ -97,7 +97,7 @@ pub(super) fn find(
     Ok((Found::Rewritten, false))
 }
 
-/// Whether the present file was prepared, and has not got the session file's name.
+/// Returns true if the present file was prepared, and has not got the session file's name.
 pub(super) fn waits_for_its_name(planned: Planned<'_>, plan: &Plan) -> Result<bool> {
     match &plan.base {
         Base::Swapped(swap) => files::is_there(planned.storage, &planned.dir.join(&swap.temp)),
@@ -105,7 +105,7 @@ pub(super) fn waits_for_its_name(planned: Planned<'_>, plan: &Plan) -> Result<bo
     }
 }
 
-/// The files that the session had, the present one first, given whether it may have none.
+/// Returns the files that the session had, the present one first, given whether it may have none.
 fn files_of<'a>(
     planned: Planned<'a>,
     plan: &'a Plan,
@@ -129,8 +129,8 @@ fn files_of<'a>(
     })
 }
 
-/// CRC-32 of the beginnings of a file, all read at once: a session may have been taken
-/// back a thousand times.
+/// CRC-32 of several beginnings of a file, all read at once: a session may have been taken back a
+/// thousand times.
 struct Sums(BTreeMap<u64, u32>);
 
 impl Sums {
@@ -181,7 +181,7 @@ impl<'a> Reference<'a> {
         })
     }
 
-    /// What a file is if it was this one, and how much of it is the same.
+    /// Returns what a file is if it was this one, and the number of its bytes that are the same.
     fn fit(
         &self,
         planned: Planned<'_>,
@@ -193,7 +193,7 @@ impl<'a> Reference<'a> {
         let sound = match self.copy {
             _ if sums.is(base, self.crc) => true,
             Some(prefix) => {
-                // What it is a copy of may be gone.
+                // The file that it is a copy of may be gone.
                 let of = planned.beginning(prefix)?;
                 is_part(file, len.min(base), of.as_ref()).map_err(wrap)?
             }
@@ -215,7 +215,7 @@ impl<'a> Reference<'a> {
             (true, None) => (Found::AsLeft, same),
             (false, None) if whole > 0 => (Found::Edited, same),
             (false, None) => (Found::Doubtful, 0),
-            // Of a file that shows nothing of ours nothing tells that it is ours.
+            // If a file shows nothing of ours, nothing tells that it is ours.
             (_, Some(_)) if whole > 0 || sound && (base > 0 || self.begins_empty) => {
                 (Found::Added { from: same, sound }, same)
             }
@@ -223,7 +223,7 @@ impl<'a> Reference<'a> {
         })
     }
 
-    /// Whether the rest of a file that was found to be this one speaks for it, too.
+    /// Returns true if the rest of a file that was found to be this one agrees with that.
     fn holds(&self, found: Found, log: &Bytes, in_place: bool) -> io::Result<bool> {
         let base = self.base;
         // A file written anew may have our lines anywhere.
@@ -242,7 +242,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// The first bytes of a range of a file, and the rest of the line that those end in, unless
+/// Returns the first bytes of a range of a file, and the rest of the line that they end in, unless
 /// no store writes one that long.
 fn whole_lines(file: &dyn StorageFile, range: Range<u64>, least: usize) -> io::Result<Vec<u8>> {
     let left = |read: usize| range.end - range.start - read as u64;
@@ -261,8 +261,8 @@ fn whole_lines(file: &dyn StorageFile, range: Range<u64>, least: usize) -> io::R
     Ok(bytes)
 }
 
-/// Whether the first `len` bytes of a file are those of `copy`, or zeros where they
-/// did not arrive. Of what it is a copy of nothing may be left: then zeros tell.
+/// Returns true if the first `len` bytes of a file are those of `copy`, or zeros where they did not
+/// arrive. If nothing is left of the file that it is a copy of, zeros decide.
 fn is_part(file: &dyn StorageFile, len: u64, copy: Option<&Bytes>) -> io::Result<bool> {
     let mut found = vec![0; CHUNK.min(len) as usize];
     let Some(copy) = copy else {

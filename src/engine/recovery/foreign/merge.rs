@@ -1,4 +1,4 @@
-//! What a session is after another program changed its files: theirs, ours, or both.
+//! Puts together a session after another program changed its files: theirs, ours, or both.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,8 +12,8 @@ use crate::disk::files::lines::Raw;
 use crate::disk::session_file::{self, Decoded, Kind};
 
 impl Case<'_> {
-    /// Our lines, then those that they added, from `from` on, and did not hide again; and how
-    /// many lines of all that are hidden.
+    /// Returns our lines, followed by the lines that they added, from `from` on, and did not hide
+    /// again; and the number of hidden lines of all these.
     ///
     /// # Errors
     /// As the operating system reports them.
@@ -25,7 +25,7 @@ impl Case<'_> {
         if let (Some(found), Some(from)) = (&self.log, from) {
             found.read(from, (found.size() - from) as usize, &mut added)?;
             let own = found.clone().cut(from);
-            // A part of a line of ours, and what they wrote after it, is one line of theirs.
+            // A part of a line of ours, and the text they wrote after it, is one line of theirs.
             before = lines_of(&own)? - i64::from(own.would_glue(b"{")?);
             seen = Some(own);
         }
@@ -43,7 +43,7 @@ impl Case<'_> {
         Ok((ours.continued(end, &added)?, skip))
     }
 
-    /// What they hide, given how many lines they added.
+    /// Returns the lines they hide, given the number of lines they added.
     fn hides(&self, added: i64) -> Hidden {
         let Some(theirs) = self.their_meta() else {
             return Hidden::AsOurs;
@@ -64,10 +64,11 @@ impl Case<'_> {
     }
 }
 
-/// Hides, of our lines, those that are among the first so many they `saw`, and how many are
-/// hidden then. Some that they never saw may stand between: those stay visible, and what they
-/// hid after them goes. A line of ours is one that they saw only if the two stand in the same
-/// order: who writes the same twice has not hidden both.
+/// Hides those of our lines that are among the first `first` lines that they `saw`; returns our
+/// lines, and the number that is hidden then. Lines that they never saw may stand between: those
+/// stay visible, and lines that they hid after them are removed. Two equal lines are the same one
+/// only if they stand in the same order: a program that writes the same line twice has not hidden
+/// both.
 fn hide(ours: Bytes, hidden: i64, saw: &Bytes, first: i64) -> io::Result<(Bytes, i64)> {
     let mut places: HashMap<u64, Vec<i64>> = HashMap::new();
     each_line(saw, |nth, raw| {
@@ -93,7 +94,7 @@ fn hide(ours: Bytes, hidden: i64, saw: &Bytes, first: i64) -> io::Result<(Bytes,
     Ok((ours, skip))
 }
 
-/// The lines that stand at these offsets, with these lengths, also those too long to walk.
+/// Returns the lines at these offsets, with these lengths, also those too long to walk.
 fn only(bytes: &Bytes, lines: &[(u64, u64)]) -> io::Result<Bytes> {
     let (mut all, mut line) = (Vec::new(), Vec::new());
     for &(begin, len) in lines {
@@ -104,16 +105,16 @@ fn only(bytes: &Bytes, lines: &[(u64, u64)]) -> io::Result<Bytes> {
     Ok(Bytes::of(all))
 }
 
-/// What another program hides of a session.
+/// The lines that another program hides of a session.
 enum Hidden {
     AsOurs,
     /// Lines that were hidden before are not any more.
     Fewer(i64),
-    /// So many lines of the file found.
+    /// The first so many lines of the file found.
     First(i64),
 }
 
-/// How many lines `bytes` has.
+/// Returns the number of lines of `bytes`.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -126,14 +127,14 @@ pub(super) fn lines_of(bytes: &Bytes) -> io::Result<i64> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Missing {
     pub(super) all: i64,
-    /// Those of which no line that is there bears the time: a line that does is the same one,
-    /// edited, though it may be an older one that was made with it. Were an edited line taken
-    /// for one that never arrived, the edit would be hidden.
+    /// Those with a time that no line in the file has. A line in the file with that time is the
+    /// same one, edited, though it may be an older one that was made at the same time. If an edited
+    /// line were taken for one that never arrived, the edit would be hidden.
     pub(super) unedited: i64,
 }
 
-/// Which of our lines, without the first so many, are not among those of a file, of which so
-/// many are hidden.
+/// Counts those of our lines, without the first `skip`, that are not among the lines of a file; the
+/// first so many lines of the file are hidden.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -158,7 +159,7 @@ pub(super) fn missing(
             return;
         }
         let (message, time) = message_hashes(raw.text);
-        // Also a hidden one that is there is no other one, edited.
+        // A hidden line that is there is not another one, edited, either.
         if there.get(&message).is_some_and(|left| *left > 0) {
             take(&mut times, time);
         }
@@ -172,7 +173,7 @@ pub(super) fn missing(
     Ok(Missing { all, unedited })
 }
 
-/// Takes one of those that are left; whether there was one.
+/// Takes one of those that are left; returns true if there was one.
 fn take(left: &mut HashMap<u64, u64>, what: u64) -> bool {
     let left = left.get_mut(&what).filter(|left| **left > 0);
     left.map(|left| *left -= 1).is_some()
@@ -207,8 +208,9 @@ fn hash(line: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The same for all ways of writing one message: who rewrites a file writes its lines anew.
-/// And the same for all messages of one time; one without a time has its own.
+/// Returns a hash that is the same for all ways of writing one message, because a program that
+/// rewrites a file writes its lines anew; and a hash that is the same for all messages of one time.
+/// A message without a time has its own.
 fn message_hashes(line: &[u8]) -> (u64, u64) {
     let Decoded::Message(message) = session_file::decode(line) else {
         return (hash(line), hash(line));

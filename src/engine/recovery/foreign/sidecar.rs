@@ -1,4 +1,4 @@
-//! Whether a sidecar is as its store may have left it.
+//! Decides if a sidecar is as its store may have left it.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ground::clock::ZERO_TIME;
 use crate::ground::storage::Storage;
 
-/// What stands in a sidecar's place.
+/// The thing in a sidecar's place.
 #[derive(Debug, Clone)]
 pub(crate) enum OnDisk {
     Missing,
@@ -20,13 +20,13 @@ pub(crate) enum OnDisk {
         meta: Box<SessionMeta>,
         bytes: Vec<u8>,
     },
-    /// It does not.
+    /// It does not decode.
     Damaged(Vec<u8>),
     /// No sidecar: a directory, a session of an older store, a file too large to be one.
     Other(String),
 }
 
-/// What became of a sidecar.
+/// The fate of a sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     AsLeft,
@@ -72,7 +72,7 @@ impl OnDisk {
 
     pub(super) fn found(&self, plan: &Plan) -> Found {
         match self {
-            // Recovery sets it aside, and says so.
+            // Recovery sets it aside, and reports it.
             Self::Other(_) | Self::Damaged(_) => Found::AsLeft,
             Self::Missing if plan.past.any_sidecar(None, |said| said.is_none()) => Found::AsLeft,
             Self::Missing => Found::Removed,
@@ -105,12 +105,12 @@ fn is_same(said: &SessionMeta, found: &SessionMeta) -> bool {
     key && summary && skip && count && created_at && updated_at && scope && aliases && tags
 }
 
-/// What a disk writes at once, bytes.
+/// The bytes that a disk writes at once.
 const SECTOR: usize = 512;
 
-/// Whether a power loss or a full disk may have made this of a sidecar that was written
-/// over in place: every sector is one of a sidecar that the store wrote, or it begins as
-/// one of them and ends as another.
+/// True if a power loss or a full disk may have made this of a sidecar that was overwritten in
+/// place: every sector is one of a sidecar that the store wrote, or it begins as one of them and
+/// ends as another.
 pub(crate) fn is_torn(plan: &Plan, found: &[u8]) -> bool {
     let arrived_len = memchr::memrchr(b'}', found).map_or(0, |end| end + 1);
     let on_disk = session_file::decode_sidecar(&found[..arrived_len]).ok();
@@ -123,7 +123,7 @@ pub(crate) fn is_torn(plan: &Plan, found: &[u8]) -> bool {
         longer = new.filter(|new| session_file::is_on_the_way(0, count, *new));
         longer.is_some()
     });
-    // What was to have a longer count got it digit by digit.
+    // A sidecar that was to get a longer count got it digit by digit.
     let on_the_way = |said: &SessionMeta| {
         let is_it = |new: &i64| session_file::is_on_the_way(said.count, count, *new);
         longer.filter(is_it).map(|_| SessionMeta {

@@ -1,4 +1,4 @@
-//! What of ours is left in a text, and what in it is of others.
+//! Finds the parts of a text that are ours, and those of others.
 
 use std::collections::HashSet;
 use std::io;
@@ -9,15 +9,15 @@ use memchr::memchr;
 use super::super::bytes::Bytes;
 use crate::disk::session_file::{self, Decoded, Kind};
 
-/// Whether these are our bytes, or zeros: what a power loss makes of blocks that did not
-/// reach the disk.
+/// True if these are our bytes, or zeros: a power loss leaves zeros for blocks that did not reach
+/// the disk.
 pub(in crate::engine::recovery) fn arrived(found: &[u8], ours: &[u8]) -> bool {
     let same = |(&found, &ours): (&u8, &u8)| found == ours || found == 0;
     found.iter().zip(ours).all(same)
 }
 
-/// How many of our lines stand whole where they belong, and where the lines of others
-/// begin, if there are any. Whether there is `more` in the file than ours is said apart.
+/// Returns the number of our lines that stand whole in their place, and the offset at which the
+/// lines of others begin, if there are any. `more` says that the file is longer than ours.
 pub(super) fn walk(found: &[u8], ours: &[u8], more: bool) -> (usize, Option<usize>) {
     let mut whole = 0;
     let mut at = 0;
@@ -35,7 +35,7 @@ pub(super) fn walk(found: &[u8], ours: &[u8], more: bool) -> (usize, Option<usiz
     (whole, more.then_some(ours.len()))
 }
 
-/// Whether lines that were synced do not decode: who edits a file leaves none.
+/// Returns true if lines that were synced do not decode: a program that edits a file leaves none.
 pub(super) fn is_damaged_before(log: &Bytes, base: u64) -> io::Result<bool> {
     let mut damaged = false;
     let synced = log.clone().cut(base);
@@ -47,7 +47,7 @@ pub(super) fn is_damaged_before(log: &Bytes, base: u64) -> io::Result<bool> {
     Ok(damaged)
 }
 
-/// A line without what a power loss left of the one before or after it.
+/// Returns a line without the zeros that a power loss left of the one before or after it.
 fn without_zeros(mut line: &[u8]) -> &[u8] {
     while let [0, rest @ ..] | [rest @ .., 0] = line {
         line = rest;
@@ -55,7 +55,7 @@ fn without_zeros(mut line: &[u8]) -> &[u8] {
     line
 }
 
-/// Whether this is our line with damage in it, and no line of somebody else.
+/// True if this is our line with damage in it, and no other program's line.
 fn is_damaged(there: &[u8], line: &[u8]) -> bool {
     let ends = |bytes: &[u8]| memchr(b'\n', bytes).is_some_and(|lf| lf + 1 == bytes.len());
     there.len() == line.len()
@@ -63,8 +63,8 @@ fn is_damaged(there: &[u8], line: &[u8]) -> bool {
         && session_file::classify(&there[..there.len() - 1]) == Kind::Corrupt
 }
 
-/// Where in a line the text of others begins, if they wrote after the part of ours that a
-/// crash had left.
+/// Returns the offset in a line at which the text of others begins, if they wrote after the part of
+/// ours that a crash had left.
 fn seam(found: &[u8], ours: &[u8]) -> usize {
     let line = &found[..memchr(b'\n', found).unwrap_or(found.len())];
     let decodes = |at: usize| session_file::classify(&line[at..]) != Kind::Corrupt;
@@ -74,14 +74,14 @@ fn seam(found: &[u8], ours: &[u8]) -> usize {
     starts.find(|&at| decodes(at)).unwrap_or(0)
 }
 
-/// Whether lines of others, from an offset on, are among ours, as they were or edited: then
+/// Returns true if lines of others, from an offset on, are among ours, unchanged or edited: then
 /// the file was written anew.
 ///
 /// # Errors
 /// As the operating system reports them.
 pub(super) fn shares(log: &Bytes, from: u64, ours: &Bytes) -> io::Result<bool> {
     let mut fewer = Vec::new();
-    // The shorter ones in memory.
+    // The shorter part is held in memory.
     if log.size() - from <= ours.size() {
         log.read(from, (log.size() - from) as usize, &mut fewer)?;
         let others = Marks::of(&fewer);
@@ -92,10 +92,10 @@ pub(super) fn shares(log: &Bytes, from: u64, ours: &Bytes) -> io::Result<bool> {
     tells(log, from..log.size(), |line| ours.tell(line))
 }
 
-/// What tells a line.
+/// The marks by which a line is recognized.
 pub(super) struct Marks<'a> {
     pub(super) lines: HashSet<&'a [u8]>,
-    /// When messages were made: who edits one leaves that alone.
+    /// The times of messages: a program that edits a message leaves its time alone.
     times: HashSet<String>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// Whether this is one of the lines, or was.
+    /// True if this is one of the lines, or was before an edit.
     pub(super) fn tell(&self, line: &[u8]) -> bool {
         let is_timed = || time_of(line).is_some_and(|time| self.times.contains(&time));
         !line.is_empty() && (self.lines.contains(line) || is_timed())
@@ -123,7 +123,7 @@ fn time_of(line: &[u8]) -> Option<String> {
     }
 }
 
-/// Whether one of the lines that begin in `range` is what is looked for.
+/// Returns true if one of the lines that begin in `range` satisfies `is_it`.
 pub(super) fn tells(
     log: &Bytes,
     range: Range<u64>,

@@ -1,5 +1,5 @@
-//! What a session's files were before the journal's records, and have been since: all
-//! states in which its own store may have left them.
+//! All states in which a session's own store may have left its files: before the journal's records,
+//! and since.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,20 +11,19 @@ use crate::disk::session_file::{self, Kind, SessionMeta};
 /// The states that a session's files may have been left in.
 #[derive(Debug, Clone)]
 pub(crate) struct Past<L> {
-    /// What they were before the first record.
+    /// The files before the first record.
     pub(crate) first: Option<First>,
     /// The session's files before the present one, oldest first.
     pub(crate) earlier: Vec<Earlier<L>>,
-    /// Whether the session was deleted since: its file may be missing.
+    /// True if the session was deleted since: its file may be missing.
     pub(crate) deleted: bool,
-    /// What the first record that changes more of the sidecar than appends do says of it
-    /// before.
+    /// The earlier sidecar, as stated by the first record that changes more of it than appends do.
     text: Option<Box<SessionMeta>>,
-    /// What the sidecar said after each record.
+    /// The sidecar after each record.
     pub(crate) said: Vec<Said>,
 }
 
-/// A session's two files before the first record that speaks of it.
+/// A session's two files before the first record that names it.
 #[derive(Debug, Clone)]
 pub(crate) struct First {
     /// Length of the session file, and the CRC-32 of its bytes.
@@ -40,8 +39,8 @@ pub(crate) enum Sidecar {
     None,
     /// Written by the flush before.
     Written(Box<SessionMeta>),
-    /// The first record appended so many lines, and changed nothing else but the time
-    /// and a `skip` beyond the file: what both were, if it says so.
+    /// The first record appended this many lines, and changed nothing else but the time and a
+    /// `skip` beyond the file. `was` has both values from before, if the record states them.
     Appended {
         lines: i64,
         was: Option<(i64, String)>,
@@ -59,7 +58,7 @@ pub(crate) enum Earlier<L> {
     },
 }
 
-/// What a record made of a sidecar.
+/// The effect of a record on a sidecar.
 #[derive(Debug, Clone)]
 pub(crate) enum Said {
     Whole(Arc<SessionMeta>),
@@ -81,7 +80,7 @@ impl<L> Default for Past<L> {
 }
 
 impl First {
-    /// Prior a record that states it.
+    /// Returns the state before a record that states it.
     fn of(before: Prior<'_>) -> Self {
         let Prior { len, crc, sidecar } = before;
         Self {
@@ -96,7 +95,7 @@ impl First {
         sidecar.map_or(Sidecar::None, |meta| Sidecar::Written(Box::new(meta)))
     }
 
-    /// Prior lines were appended.
+    /// Returns the state before lines were appended.
     pub(super) fn of_append(len: u64, crc: u32, meta: MetaState<'_>, bytes: &[u8]) -> Self {
         let was = match meta {
             MetaState::Image {
@@ -126,7 +125,7 @@ impl Said {
 }
 
 impl<L: Appended> Past<L> {
-    /// Takes in what a record says of the files before it.
+    /// Takes in a record's statement of the files before it.
     pub(super) fn before(&mut self, prior: Prior<'_>) {
         if self.first.is_none() {
             self.first = Some(First::of(prior));
@@ -143,9 +142,9 @@ impl<L: Appended> Past<L> {
         }
     }
 
-    /// Whether any sidecar that the store may have left, oldest first, is what is looked
-    /// for; `None` stands for no sidecar. What records that only patch it leave unsaid is
-    /// taken from `on_disk`.
+    /// Returns true if any sidecar that the store may have left, oldest first, satisfies `is_it`;
+    /// `None` stands for no sidecar. Fields that patching records leave unsaid are taken from
+    /// `on_disk`.
     pub(crate) fn any_sidecar(
         &self,
         on_disk: Option<&SessionMeta>,
@@ -169,8 +168,8 @@ impl<L: Appended> Past<L> {
         })
     }
 
-    /// Whether the store may have left a sidecar that is the one on disk, given what tells
-    /// whether two are the same, which must tell those apart that differ in what appends
+    /// Returns true if the store may have left a sidecar that is the one on disk. `is_same` decides
+    /// whether two are the same; it must tell apart those that differ in the fields that appends
     /// change.
     pub(crate) fn had(
         &self,
@@ -181,7 +180,8 @@ impl<L: Appended> Past<L> {
         if first.as_ref().is_some_and(|first| is_same(first, on_disk)) {
             return true;
         }
-        // Most states differ in what appends change: those are told without being made.
+        // Most states differ in the fields that appends change: those are told apart without being
+        // made.
         let mut whole = first;
         self.said.iter().any(|said| match said {
             Said::Whole(meta) => {
@@ -225,7 +225,7 @@ impl<L: Appended> Past<L> {
     }
 }
 
-/// Lines as `skip` counts them.
+/// Counts lines as `skip` does.
 pub(crate) fn count_lines(bytes: &[u8]) -> i64 {
     let lines = session_file::lines(bytes);
     let lines = lines.filter(|(_, line)| session_file::classify(line) != Kind::Blank);

@@ -1,4 +1,4 @@
-//! What the journal says about one session.
+//! The journal's plan for one session.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use super::past::{Earlier, First, Past, Said};
 use crate::disk::copies::lost::Restored;
 use crate::disk::session_file::{self, SessionMeta};
 
-/// What must be true of a session's files. `L` is what the journal gives of the
-/// lines after the base: a run of them, unless records are missing.
+/// The required state of a session's files. `L` holds the lines after the base: one run of them,
+/// unless records are missing.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Plan<L = Run> {
     pub(crate) base: Base,
@@ -16,22 +16,22 @@ pub(crate) struct Plan<L = Run> {
     pub(crate) appended: L,
     /// The sidecar, as far as the journal holds it whole.
     pub(crate) image: Option<Arc<SessionMeta>>,
-    /// What changed since, or since the sidecar on disk.
+    /// The later changes: since that, or since the sidecar on disk.
     pub(crate) patch: Option<Patch>,
-    /// How the files got there.
+    /// The history of the files.
     pub(crate) past: Past<L>,
 }
 
-/// Where the first line after a base begins, and all of them: records of one
-/// session follow each other without a gap.
+/// The offset of the first line after a base, and all of the lines: the records of one session
+/// follow each other without a gap.
 pub(crate) type Run = Option<(u64, Vec<u8>)>;
 
-/// Lines after a base, from one record after the other.
+/// Lines after a base, gathered from one record after the other.
 pub(crate) trait Appended: Default + Clone {
     /// Takes in the lines of the next record, which begin at `offset`.
     fn append(&mut self, offset: u64, bytes: &[u8]);
 
-    /// Whether a record gave any, be it no byte.
+    /// True if a record gave any, even of no byte.
     fn is_given(&self) -> bool;
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Patch {
     pub(crate) updated_at: String,
 }
 
-/// What a session's file is before the lines appended to it.
+/// A session's file before the lines appended to it.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) enum Base {
     /// The file that is there.
@@ -68,25 +68,24 @@ pub(crate) enum Base {
     Prefix(Prefix),
 }
 
-/// What a session was taken back to.
+/// The beginning of a backup that a session was taken back to.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Prefix {
     /// The backup's file name.
     pub(crate) of: String,
     pub(crate) len: u64,
     pub(crate) crc: u32,
-    /// The file name of the backup that the session's file became; empty if it
-    /// became none.
+    /// The file name of the backup that the session's file became; empty if it became none.
     pub(crate) kept: String,
 }
 
 /// A session's file that became a backup.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept<L = Run> {
-    /// The backup's file name, and the one it may still have.
+    /// The backup's file name, and the name it may still have.
     pub(crate) name: String,
     pub(crate) link: String,
-    /// What must be true of it: what had to be true of the session's file.
+    /// Its required state: that of the session's file before.
     pub(crate) plan: Plan<L>,
 }
 
@@ -100,17 +99,17 @@ pub(crate) struct Swap {
 }
 
 impl<L: Appended> Plan<L> {
-    /// Whether the session has files when the plan is carried out.
+    /// True if the session has files when the plan is carried out.
     pub(crate) fn exists(&self) -> bool {
         !matches!(self.base, Base::Deleted) || self.appended.is_given()
     }
 
-    /// Notes what the files were before the first record that speaks of them.
+    /// Notes the state of the files before the first record that names them.
     pub(super) fn begin(&mut self, first: impl FnOnce() -> First) {
         self.past.first.get_or_insert_with(first);
     }
 
-    /// Another file takes the session file's place; the plan of the old one.
+    /// Puts another file in the session file's place; returns the plan of the old one.
     pub(super) fn replace(&mut self, base: Base) -> Self {
         let past = std::mem::take(&mut self.past);
         self.past.first.clone_from(&past.first);
@@ -130,8 +129,8 @@ impl<L: Appended> Plan<L> {
     }
 
     pub(super) fn set_image(&mut self, image: &[u8]) {
-        // Images are our own encoding behind a checksum; one that does not
-        // decode leaves the sidecar that is there.
+        // Images are our own encoding behind a checksum; one that does not decode leaves the
+        // present sidecar.
         self.image = session_file::decode_sidecar(image).ok().map(Arc::new);
         self.patch = None;
         self.past.said.extend(self.image.clone().map(Said::Whole));
@@ -142,7 +141,7 @@ impl<L: Appended> Plan<L> {
         self.patch = Some(patch);
     }
 
-    /// A sidecar written after a deletion makes the session exist again.
+    /// Makes the session exist again, by a sidecar written after a deletion.
     pub(super) fn revive(&mut self) {
         if matches!(self.base, Base::Deleted) && !self.appended.is_given() {
             self.appended.append(0, b"");
@@ -151,8 +150,8 @@ impl<L: Appended> Plan<L> {
 }
 
 impl Plan {
-    /// Where the next lines begin, as far as the journal tells: records of one
-    /// session follow each other without a gap.
+    /// Returns the offset of the next lines, if the journal tells it: the records of one session
+    /// follow each other without a gap.
     pub(super) fn end(&self) -> Option<u64> {
         match (&self.appended, &self.base) {
             (Some((start, lines)), _) => Some(start + lines.len() as u64),
@@ -163,7 +162,7 @@ impl Plan {
         }
     }
 
-    /// Where the lines begin that the journal holds, as far as it tells.
+    /// Returns the offset of the first line that the journal holds, if it tells it.
     pub(crate) fn base_end(&self) -> Option<u64> {
         match (&self.base, &self.appended) {
             (Base::OnDisk, Some((start, _))) => Some(*start),
@@ -174,22 +173,22 @@ impl Plan {
         }
     }
 
-    /// Whether nothing comes before the lines that the journal holds.
+    /// True if nothing comes before the lines that the journal holds.
     pub(crate) fn begins_empty(&self) -> bool {
         matches!(self.base, Base::OnDisk | Base::Swapped(_)) && self.base_end() == Some(0)
     }
 
-    /// Whether the session may have had no file when its process died, given whether a
-    /// prepared one waits for the name. It is synced before the journal names it; one that
-    /// the journal holds whole may have been removed before it got the name.
+    /// True if the session may have had no file when its process died, given whether a prepared one
+    /// waits for the name. A prepared file is synced before the journal names it; one that the
+    /// journal holds whole may have been removed before it got the name.
     pub(crate) fn may_be_absent(&self, waits: bool) -> bool {
         let was_empty = self.past.first.as_ref().is_some_and(|first| first.len == 0);
         let prepared = matches!(&self.base, Base::Swapped(swap) if swap.len > 0);
         (was_empty || self.past.deleted) && (waits || !prepared)
     }
 
-    /// Whether it says what `before` said, and perhaps of more lines after: the
-    /// same file, and as many lines hidden.
+    /// True if it has all that `before` had, and perhaps more lines after: the same file, and as
+    /// many lines hidden.
     pub(crate) fn only_adds_to(&self, before: &Self) -> bool {
         let follows = match (&before.appended, &self.appended) {
             (None, _) => true,
@@ -199,13 +198,13 @@ impl Plan {
         follows && self.base == before.base && self.skip() == before.skip()
     }
 
-    /// How many lines are hidden, if the journal says it.
+    /// Returns the number of hidden lines, if the journal states it.
     fn skip(&self) -> Option<i64> {
         let patched = self.patch.as_ref().map(|patch| patch.skip);
         patched.or(self.image.as_ref().map(|image| image.skip))
     }
 
-    /// All lines that the journal holds, and where they begin.
+    /// Returns all lines that the journal holds, and their offset.
     pub(crate) fn journalled(&self) -> Option<(u64, Cow<'_, [u8]>)> {
         match &self.base {
             Base::Swapped(swap) => {
@@ -220,14 +219,13 @@ impl Plan {
         }
     }
 
-    /// The lines after the base.
+    /// Returns the lines after the base.
     pub(crate) fn appended(&self) -> &[u8] {
         self.appended.as_ref().map_or(&[], |(_, lines)| lines)
     }
 
-    /// The sidecar that holds, given one made again of its copy. Beside a file
-    /// that the copy was not made of, lines that the journal counts as hidden
-    /// may be others.
+    /// Returns the sidecar that holds, given one restored from its copy. Beside a file that the
+    /// copy was not made of, the lines that the journal counts as hidden may be others.
     pub(crate) fn meta_restored(&self, restored: &Restored) -> SessionMeta {
         let mut meta = self.meta(|| restored.meta.clone());
         if self.image.is_none() && !restored.hides {
@@ -236,7 +234,7 @@ impl Plan {
         meta
     }
 
-    /// The sidecar that holds, given the one on disk.
+    /// Returns the sidecar that holds, given the one on disk.
     pub(crate) fn meta(&self, on_disk: impl FnOnce() -> SessionMeta) -> SessionMeta {
         let mut meta = self.image.as_deref().cloned().unwrap_or_else(on_disk);
         if let Some(patch) = &self.patch {
@@ -247,7 +245,7 @@ impl Plan {
 }
 
 impl Patch {
-    /// Whether a sidecar says what it makes of the fields that it changes.
+    /// True if a sidecar has its values in the fields that it changes.
     pub(super) fn is_of(&self, meta: &SessionMeta) -> bool {
         let Self {
             skip,
@@ -257,7 +255,7 @@ impl Patch {
         (*skip, *count) == (meta.skip, meta.count) && *updated_at == meta.updated_at
     }
 
-    /// Changes the sidecar that held before.
+    /// Changes the earlier sidecar.
     pub(crate) fn apply(&self, meta: &mut SessionMeta) {
         meta.skip = self.skip;
         meta.count = self.count;

@@ -1,11 +1,11 @@
-//! Which records an engine may have written.
+//! Tells the records that an engine may have written.
 
 use crate::disk::files::backup::Name;
 use crate::disk::files::is_temp_name;
 use crate::disk::journal::record::Record;
 
-/// Why no engine wrote this record, if so, whatever stands before it. Carried
-/// out, it would reach outside the directory or past what a file can hold.
+/// Returns the reason that no engine wrote this record, if there is one, whatever stands before it.
+/// Carried out, such a record would reach outside the directory or past what a file can hold.
 pub(crate) fn flaw(record: &Record<'_>) -> Option<&'static str> {
     let stem = match *record {
         Record::Append {
@@ -62,12 +62,12 @@ fn is_backup(name: &str) -> bool {
     is_name(name) && Name::parse(name).is_some()
 }
 
-/// Whether this names a file of the directory, and none elsewhere.
+/// True if this names a file of the directory, and none elsewhere.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
 }
 
-/// Whether a file can have `bytes` at `offset`.
+/// True if a file can have `bytes` at `offset`.
 fn is_position(offset: u64, bytes: &[u8]) -> bool {
     let end = offset.checked_add(bytes.len() as u64);
     end.is_some_and(|end| i64::try_from(end).is_ok())

@@ -1,9 +1,9 @@
-//! Carrying out what is to become of sessions whose files another program changed.
+//! Carries out the verdicts on sessions with files that another program changed.
 //!
-//! What is there is kept under a second name, and the new file is written beside it. The
-//! records that put it in place go into the batch that covers everything before: after it
-//! a crash finds an ordinary journal, whose records say what the files were that were
-//! looked at. A file that was changed once more meanwhile is told by that.
+//! The present file is kept under a second name, and the new file is written beside it. The records
+//! that put it in place go into the batch that covers everything before. After that batch, a crash
+//! finds an ordinary journal, and its records state the files that were looked at. A file that was
+//! changed once more meanwhile is recognized by that.
 
 use std::io;
 use std::path::Path;
@@ -25,12 +25,12 @@ use crate::engine::recovery::standing::Standing;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
 
-/// What the journal must say of sessions that were changed.
+/// The records that the journal needs for sessions that were changed.
 #[derive(Debug, Default)]
 pub(crate) struct Adopted {
     /// Its records, to be committed with the checkpoint over all before.
     pub(crate) records: Vec<u8>,
-    /// What they ask for, once they are committed.
+    /// The plans of these records, once they are committed.
     pub(crate) plans: Plans,
     /// Hidden files that they name.
     pub(super) temps: Vec<String>,
@@ -46,7 +46,7 @@ impl Adopted {
 }
 
 impl Redo<'_> {
-    /// Prepares what is to become of one session.
+    /// Prepares the new state of one session.
     pub(super) fn adopt(
         &mut self,
         planned: Planned<'_>,
@@ -82,7 +82,7 @@ impl Redo<'_> {
         Ok(())
     }
 
-    /// Keeps what the journal holds of a session that nothing can be written to.
+    /// Keeps the journal's lines of a session that cannot be written to.
     pub(super) fn bar(
         &mut self,
         planned: Planned<'_>,
@@ -104,7 +104,7 @@ impl Redo<'_> {
 
     fn tell(&mut self, told: &[String], is_loss: bool) {
         let told = told.join("; ");
-        // Now: the open may be cut short after the journal has it, and the next finds
+        // Logged now: the open may be cut short after the journal has it, and the next open finds
         // nothing changed.
         tracing::warn!("{told}");
         if is_loss {
@@ -184,8 +184,8 @@ impl Redo<'_> {
         Ok(told(&aside))
     }
 
-    /// Makes a backup of what we acknowledged; in words, where it is. Another session
-    /// that has the file name must not be shown it.
+    /// Makes a backup of our acknowledged lines; returns a description of its place. Another
+    /// session that has the file name must not be shown it.
     fn keep_ours(
         &mut self,
         planned: Planned<'_>,
@@ -218,7 +218,7 @@ impl Redo<'_> {
         Ok(told)
     }
 
-    /// The name of a backup: that of an attempt that was cut short, if it is the same.
+    /// Returns the name of a backup: that of an attempt that was cut short, if it is the same.
     fn conflict_name(
         &mut self,
         planned: Planned<'_>,
@@ -259,8 +259,8 @@ impl Redo<'_> {
         Ok(name)
     }
 
-    /// The names of a session's backups, and of others that begin as they do, and whether
-    /// they are made.
+    /// Returns the names of a session's backups, and of others that begin alike, each with true if
+    /// it is made.
     fn backups_of(&mut self, planned: Planned<'_>, stem: &str) -> Result<Vec<(String, bool)>> {
         if self.backup_names.is_empty() {
             let to_make = planned.plans.backups.iter();
@@ -288,7 +288,7 @@ impl Redo<'_> {
     }
 }
 
-/// When a session was last written to, milliseconds since 1970.
+/// Returns the time of a session's last write, milliseconds since 1970.
 fn millis(meta: &SessionMeta) -> i64 {
     let time = OffsetDateTime::parse(&meta.updated_at, &Rfc3339);
     let millis = time.map_or(0, |time| time.unix_timestamp_nanos() / 1_000_000);

@@ -1,5 +1,5 @@
-//! Bringing the archive up to the journal: what is there of sessions that were deleted, or
-//! got another key.
+//! Brings the archive up to the journal: the parts of sessions that were deleted, or got another
+//! key.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::engine::recovery::plan::{Base, Plans};
 use crate::error::Result;
 
 impl Redo<'_> {
-    /// What is there of a session that was deleted and is there again is its own: it was not
-    /// written to before the rest was gone.
+    /// Removes the parts of deleted sessions. The parts of a session that was deleted and exists
+    /// again are its own: it was not written to before the old ones were gone.
     pub(super) fn archived(&mut self, plans: &Plans) -> Result<()> {
         self.move_parts(plans)?;
         let exists = |stem: &str| plans.sessions.get(stem).is_some_and(|plan| plan.exists());
@@ -30,7 +30,7 @@ impl Redo<'_> {
         Ok(())
     }
 
-    /// What was prepared of the archive of a session that got another key, beside its file.
+    /// Renames the parts that were prepared for a session that got another key, beside its file.
     fn move_parts(&mut self, plans: &Plans) -> Result<()> {
         let names = files::entries(self.storage, self.archive)?;
         let swapped = plans.sessions.iter();

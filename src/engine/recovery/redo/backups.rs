@@ -1,9 +1,8 @@
-//! Bringing backups up to the journal, and making sessions of them.
+//! Brings backups up to the journal, and makes sessions of them.
 //!
-//! A backup is the file that a session had, under another name: what the
-//! journal said of the one holds for the other. A session that was taken back
-//! is made anew of its backup: the copy that stood there may never have reached
-//! the disk.
+//! A backup is the file that a session had, under another name: the journal's records of that file
+//! hold for the backup. A session that was taken back is made anew from its backup: the copy in its
+//! place may never have reached the disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, StorageFile};
 
 impl Redo<'_> {
-    /// Brings one backup up to the journal. If it is `shared`, it may be the file of a
-    /// session that another program changed, and must not be written to.
+    /// Brings one backup up to the journal. If it is `shared`, it may be the file of a session that
+    /// another program changed, and must not be written to.
     pub(super) fn backup(&mut self, kept: &Kept, shared: bool) -> Result<()> {
         let path = self.backups.join(&kept.name);
         let anew = match &kept.plan.base {
@@ -75,7 +74,7 @@ impl Redo<'_> {
         Ok(())
     }
 
-    /// Whether a file has nothing but what the journal says, as far as it was written.
+    /// True if a file has nothing but the journal's lines, as far as it was written.
     pub(super) fn is_exact(file: &dyn StorageFile, path: &Path, plan: &Plan) -> Result<bool> {
         let wrap = |e| Error::io("recover", path, e);
         let len = file.info().map_err(wrap)?.len;
@@ -91,7 +90,7 @@ impl Redo<'_> {
         Ok(arrived(&found, &lines))
     }
 
-    /// A backup without what others added to it, while it was a session's file.
+    /// Makes a backup without the lines that others added while it was a session's file.
     fn anew(&mut self, file: Arc<dyn StorageFile>, path: &Path, plan: &Plan) -> Result<PathBuf> {
         let (_, lines) = plan.journalled().unwrap_or_default();
         let found = Bytes::whole(Some(file), path)?;
@@ -105,8 +104,8 @@ impl Redo<'_> {
         self.scratch_with(&whole)
     }
 
-    /// A backup is gone: what the journal holds of it is no history to go back
-    /// to, and is kept all the same.
+    /// Keeps the journal's lines of a backup that is gone: they are no history to go back to, but
+    /// are kept all the same.
     fn quarantine_lines(&mut self, kept: &Kept, path: &Path) -> Result<()> {
         let gone = format!("the backup {} is gone", path.display());
         let lines = kept.plan.journalled().map(|(_, lines)| lines);
@@ -125,8 +124,8 @@ impl Redo<'_> {
         Ok(())
     }
 
-    /// A file with the first bytes of a backup, and what was appended since;
-    /// `None` if there is no such backup any more.
+    /// Makes a file of the first bytes of a backup and the lines appended since; `None` if there is
+    /// no such backup any more.
     pub(super) fn rebuild(&mut self, prefix: &Prefix, plan: &Plan) -> Result<Option<PathBuf>> {
         let made = self.kept.get(&prefix.of).cloned();
         let path = made.unwrap_or_else(|| self.backups.join(&prefix.of));
@@ -151,7 +150,7 @@ impl Redo<'_> {
         self.scratch_with(&whole).map(Some)
     }
 
-    /// Backups of sessions that were deleted go with them.
+    /// Removes the backups of deleted sessions.
     pub(super) fn remove_backups(&mut self, plans: &Plans, made: &[String]) -> Result<()> {
         if plans.deleted.is_empty() {
             return Ok(());
@@ -166,10 +165,9 @@ impl Redo<'_> {
         Ok(())
     }
 
-    /// Second names of session files that became no backups. The directory is
-    /// synced even if none is left: one that was removed just before the
-    /// process died would come back with a power loss, and stay until the next
-    /// open.
+    /// Removes second names of session files that became no backups. The directory is synced even
+    /// if none is left: a name that was removed just before the process died would come back with a
+    /// power loss, and stay until the next open.
     pub(super) fn clear_links(&self) -> Result<()> {
         let mut strays = files::entries(self.storage, self.backups)?;
         strays.retain(|file| is_temp_name(file));

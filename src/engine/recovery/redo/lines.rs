@@ -1,4 +1,4 @@
-//! Putting journalled lines where they belong.
+//! Puts journalled lines in their place.
 
 use std::path::Path;
 
@@ -7,10 +7,9 @@ use memchr::memrchr;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
-/// Puts journalled lines at `offset` of a file that is as the journal left it. If
-/// there is no space for all of them it keeps the whole lines that it has: no part of
-/// a line may be left at its end, for other programs read the file, and add to it,
-/// until there is.
+/// Puts journalled lines at `offset` of a file that is as the journal left it. If there is no space
+/// for all of them, the file keeps its whole lines: no part of a line may stay at its end, for
+/// other programs read the file, and add to it, until there is space.
 ///
 /// # Errors
 /// As the operating system reports them.

@@ -1,4 +1,4 @@
-//! Bringing a session's file up to the journal.
+//! Brings a session's file up to the journal.
 
 use super::Redo;
 use super::lines::put;
@@ -10,7 +10,7 @@ use crate::engine::recovery::planned::Planned;
 use crate::error::{Error, Result};
 
 impl Redo<'_> {
-    /// Carries out what the journal says of a file that is as it left it.
+    /// Carries out the journal for a file that is as the journal left it.
     pub(super) fn log(&mut self, planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<()> {
         let path = log_path(self.dir, stem);
         let (offset, lines) = plan.journalled().unwrap_or_default();
@@ -48,9 +48,9 @@ impl Redo<'_> {
         let temp = self.dir.join(&swap.temp);
         let Some(file) = self.open_place(&temp)? else {
             let file = self.open_place(&path)?;
-            // Somebody may have removed the prepared file. If the journal holds it whole, what
-            // has the session's name may be the file before it: lines written over that would
-            // bring back what they do not cover.
+            // Another program may have removed the prepared file. If the journal holds it whole,
+            // the file with the session's name may be the earlier one: lines written over it would
+            // bring back the lines they do not cover.
             if let Some(file) = file
                 && (swap.len > 0 || Self::is_exact(&*file, &path, plan)?)
             {
@@ -73,7 +73,7 @@ impl Redo<'_> {
             temp.display(),
             path.display()
         ));
-        // Nothing else may be left of the lines that are damaged.
+        // No rest of the old file may be left where lines are damaged.
         if files::is_there(self.storage, &path)? {
             self.set_aside(&path, "what takes its place is damaged")?;
         }

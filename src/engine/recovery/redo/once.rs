@@ -1,4 +1,4 @@
-//! Bringing up to the journal what is said of messages that a session took once.
+//! Brings the ids of messages that a session took once up to the journal.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::engine::recovery::plan::Once;
 use crate::error::{Error, Result};
 
 impl Redo<'_> {
-    /// What the journal says comes after what was there, unless the session was deleted:
-    /// then there is nothing else.
+    /// Adds the journal's ids after the present ones; if the session was deleted, they are the only
+    /// ones.
     pub(super) fn once(&mut self, stem: &str, plan: &Once) -> Result<()> {
         let [newest, old] = once::paths(self.once, stem);
         let mut there = Vec::new();
@@ -34,7 +34,7 @@ impl Redo<'_> {
         Ok(())
     }
 
-    /// What stands in one of the files; what else has the name is set aside.
+    /// Reads one of the files; another thing of that name is set aside.
     fn read_once(&mut self, path: &Path) -> Result<Vec<u8>> {
         match once::read_file(self.storage, path) {
             Err(e) if files::is_taken(&e) => {

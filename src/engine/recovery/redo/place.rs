@@ -1,4 +1,4 @@
-//! Files that recovery writes to or replaces, and what else may have their names.
+//! Files that recovery writes to or replaces, and other things with their names.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use crate::disk::files;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
-/// Whether two names stand for one file.
+/// Returns true if two names stand for one file.
 ///
 /// # Errors
-/// If that cannot be told.
+/// If that cannot be found out.
 pub(super) fn is_one_file(storage: &dyn Storage, one: &Path, other: &Path) -> Result<bool> {
     let inode = |path: &Path| match storage.info(path) {
         Ok(info) => Ok(Some(info.inode)),
@@ -24,8 +24,8 @@ pub(super) fn is_one_file(storage: &dyn Storage, one: &Path, other: &Path) -> Re
 }
 
 impl Redo<'_> {
-    /// Opens the file at `path` to write to it; `None` if there is none. What
-    /// else has the name is set aside before names change.
+    /// Opens the file at `path` to write to it; `None` if there is none. Another thing of that name
+    /// is set aside before names change.
     pub(super) fn open_place(&mut self, path: &Path) -> Result<Option<Arc<dyn StorageFile>>> {
         match self.storage.open(path, OpenMode::ReadWrite) {
             Ok(file) => Ok(Some(file)),
@@ -38,7 +38,7 @@ impl Redo<'_> {
         }
     }
 
-    /// Moves what is at `path` to the quarantine if names change.
+    /// Moves the file at `path` to the quarantine when names change.
     pub(super) fn set_aside(&mut self, path: &Path, why: &str) -> Result<()> {
         let aside = self.free_aside(path)?;
         self.report.findings.push(format!(
@@ -50,7 +50,7 @@ impl Redo<'_> {
         Ok(())
     }
 
-    /// A name in the quarantine that is free, and will be.
+    /// Returns a name in the quarantine that is free, and will stay free.
     pub(super) fn free_aside(&mut self, path: &Path) -> Result<PathBuf> {
         let own = path.file_name().unwrap_or_default().to_string_lossy();
         let free = |name: &str| files::free_path(self.storage, self.quarantine, name);
@@ -62,8 +62,8 @@ impl Redo<'_> {
         Ok(aside)
     }
 
-    /// Gives a file its name. A directory that somebody made there does not keep
-    /// a session from its file.
+    /// Gives a file its name. A directory that another program made there does not keep a session
+    /// from its file.
     pub(super) fn rename(&mut self, from: &Path, to: &Path) -> Result<()> {
         let wrap = |e| Error::io("recover", to, e);
         let Err(error) = self.storage.rename(from, to) else {

@@ -10,7 +10,7 @@ use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
 const DAMAGED: &str = "a rewritten session file is not what the journal says it is";
 
-/// What is wrong with a backup that the journal made, if anything is.
+/// Returns the fault of a backup that the journal made, if it has one.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -36,7 +36,7 @@ pub(crate) fn backup_fault(
     Ok(Some(format!("the backup {} is gone", kept.name)))
 }
 
-/// Why a rewrite cannot be carried out as it was meant, if it cannot.
+/// Returns the reason that a rewrite cannot be carried out as it was meant, if there is one.
 ///
 /// # Errors
 /// As the operating system reports them.
@@ -50,7 +50,7 @@ pub(crate) fn rewrite_fault(
         let sound = holds(&*file, swap, &temp)?;
         return Ok((!sound).then(|| DAMAGED.into()));
     }
-    // Renamed already, or removed with its session: what is there now tells.
+    // Renamed already, or removed with its session: the present file decides.
     Ok(None)
 }
 
@@ -62,7 +62,7 @@ fn opened(storage: &dyn Storage, path: &Path) -> Result<Option<std::sync::Arc<dy
     }
 }
 
-/// Whether a file begins with what was prepared.
+/// Returns true if a file begins with the prepared bytes.
 ///
 /// # Errors
 /// As the operating system reports them.

@@ -1,4 +1,4 @@
-//! Files that wait for their names, and those that wait in vain.
+//! Files that wait for their names, and those that will get none.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::engine::recovery::plan::{Base, Plans};
 use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, OpenMode, StorageFile};
 
-/// The beginning of the names of files that recovery has not put in place.
+/// The prefix of the names of files that recovery has not put in place.
 pub(in crate::engine::recovery) const SCRATCH_PREFIX: &str = ".sessionlog-recovery-";
 
-/// Whether `name` is one of recovery's scratch files.
+/// True if `name` is one of recovery's scratch files.
 pub(crate) fn is_scratch_name(name: &str) -> bool {
     name.starts_with(SCRATCH_PREFIX)
 }
@@ -33,7 +33,7 @@ impl Redo<'_> {
         self.dir.join(format!("{SCRATCH_PREFIX}{number:016x}"))
     }
 
-    /// A scratch file that holds `lines`.
+    /// Makes a scratch file that holds `lines`.
     pub(super) fn scratch_of(&mut self, lines: &[u8]) -> Result<PathBuf> {
         let (path, file) = self.scratch()?;
         file.write_all_at(lines, 0)
@@ -41,7 +41,7 @@ impl Redo<'_> {
         Ok(path)
     }
 
-    /// A scratch file with all of `bytes`.
+    /// Makes a scratch file with all of `bytes`.
     pub(super) fn scratch_with(&mut self, bytes: &Bytes) -> Result<PathBuf> {
         let (path, file) = self.scratch()?;
         let written = bytes.write_to(&*file);
@@ -49,7 +49,7 @@ impl Redo<'_> {
         Ok(path)
     }
 
-    /// Prepared files that no record names: their commit never happened.
+    /// Removes prepared files that no record names: their commit never happened.
     pub(super) fn clear_temps(&self, plans: &Plans, spared: &[String]) -> Result<()> {
         let named = |name: &str| {
             plans.sessions.values().any(|plan| match &plan.base {
@@ -62,14 +62,14 @@ impl Redo<'_> {
         self.clear_links()
     }
 
-    /// Prepared files that are numbered from `first`.
+    /// Removes prepared files that are numbered from `first`.
     pub(super) fn clear_temps_from(&self, first: u64) -> Result<()> {
         let first = temp_name(first);
         self.clear(|name| is_temp_name(name) && *name >= *first)
             .map(drop)
     }
 
-    /// Removes what is ours, and gives what stays.
+    /// Removes files of ours, and returns the rest.
     pub(super) fn clear(&self, is_ours: impl Fn(&str) -> bool) -> Result<Vec<DirEntry>> {
         let mut entries = self
             .storage

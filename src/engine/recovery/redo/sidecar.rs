@@ -1,4 +1,4 @@
-//! Bringing a session's sidecar up to the journal.
+//! Brings a session's sidecar up to the journal.
 
 use std::path::PathBuf;
 
@@ -54,8 +54,8 @@ impl Redo<'_> {
         let (temp, file) = self.scratch()?;
         file.write_all_at(&session_file::encode_sidecar(&meta), 0)
             .map_err(|e| Error::io("recover", &temp, e))?;
-        // Of the names of one session, the one first that hides no line which is not
-        // truncated: other programs may read in between, and a crash leave it at that.
+        // Of the two names of a session, the first to change is the one that hides no line that is
+        // not truncated: other programs may read in between, and a crash may leave that state.
         let at = if hidden.is_some_and(|hidden| meta.skip < hidden) {
             before
         } else {
@@ -70,10 +70,10 @@ impl Redo<'_> {
     }
 }
 
-/// What the copy of a lost sidecar says, if it can be told.
+/// Returns the copy of a lost sidecar, if it can be found out.
 fn restored(stem: &str, copies: &mut Copies<'_>) -> Result<Option<Restored>> {
     match copies.restore(stem) {
-        // The session file is none, and is set aside.
+        // The session file is no file, and is set aside.
         Err(Error::Io { source, .. }) if is_taken(&source) => Ok(None),
         other => other,
     }

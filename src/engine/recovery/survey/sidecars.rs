@@ -1,4 +1,4 @@
-//! Reading all sidecars of a directory.
+//! Reads all sidecars of a directory.
 
 use std::io;
 use std::path::Path;
@@ -8,21 +8,21 @@ use crate::disk::session_file::{self, SessionMeta};
 use crate::ground::storage::Storage;
 use crate::ground::sync::thread;
 
-/// How many are worth another thread.
+/// Number of sidecars that is worth another thread.
 const MANY: usize = 1_000;
 
-/// What the files named as sidecars hold.
+/// The content of the files named as sidecars.
 #[derive(Default)]
 pub(super) struct Sidecars {
     pub(super) metas: Vec<(String, SessionMeta)>,
-    /// Those that are no sidecars: sessions of PicoClaw's older manager whose
-    /// keys end in `.meta`, each in a file with the name of a sidecar.
+    /// Those that are no sidecars: sessions of PicoClaw's older manager with keys that end in
+    /// `.meta`, each in a file with the name of a sidecar.
     pub(super) unimported: Vec<String>,
-    /// Those that are there, and could not be read: another time they may be.
+    /// Those that are there, and could not be read; a later attempt may succeed.
     pub(super) unread: Vec<String>,
-    /// Those that do not decode, and what to say of them.
+    /// Those that do not decode, each with its finding.
     pub(super) damaged: Vec<(String, String)>,
-    /// What to say of the others.
+    /// The findings about the others.
     pub(super) findings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Appending lines.
+//! Appends lines.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::ground::clock::Stamp;
 pub(crate) struct Append {
     pub(crate) lines: Vec<u8>,
     pub(crate) count: u32,
-    /// The line that says which message they are, if they are to be there once only.
+    /// For a message that is to be there only once: the line that names it.
     pub(crate) once: Option<String>,
     pub(crate) level: Durability,
 }
@@ -62,7 +62,7 @@ pub(in crate::engine::shard) struct NewLines<'a> {
 }
 
 impl<'a> NewLines<'a> {
-    /// Those that were queued.
+    /// Returns the lines that were queued.
     pub(in crate::engine::shard) fn queued(append: &inbox::Append, lines: &'a [u8]) -> Self {
         Self {
             lines: lines.into(),
@@ -84,20 +84,20 @@ impl From<Append> for NewLines<'_> {
     }
 }
 
-/// What changes with lines that are appended.
+/// The changes that go along with appended lines.
 #[derive(Debug, Default)]
 pub(super) struct Besides {
     /// The sidecar, with another text.
     pub(super) meta: Option<Meta>,
-    /// When the session changed, if not now; with another text only.
+    /// The time of the change, if not now; only with another text.
     pub(super) updated: Option<Stamp>,
-    /// How many lines are hidden then, and where those begin that are not.
+    /// The new number of hidden lines, and the offset of the first that is not hidden.
     pub(super) cut: Option<(i64, u64)>,
 }
 
 impl Shard {
-    /// Stages lines that were queued, if that touches no file for certain and nothing of the
-    /// session waits; whether it did.
+    /// Stages queued lines, if that certainly touches no file and nothing of the session waits;
+    /// returns true if it did.
     pub(in crate::engine::shard) fn append_queued(
         &mut self,
         append: &inbox::Append,
@@ -136,7 +136,7 @@ impl Shard {
         self.push_lines(id, append, &Besides::default(), ack, turn);
     }
 
-    /// Stages lines, and what changes besides, as one record. For a cut the session must be
+    /// Stages lines, and the changes that go along, as one record. For a cut the session must be
     /// still, and all its lines in the file.
     pub(super) fn push_lines(
         &mut self,
@@ -202,7 +202,7 @@ impl Shard {
         };
         let end = turn.staging.encode(&record, level);
         let added = Added {
-            // They are the last of their record.
+            // The lines are the last part of their record.
             at: end - lines.len(),
             len: lines.len(),
             lines: u64::from(count),
@@ -238,7 +238,7 @@ impl Shard {
 }
 
 impl Session {
-    /// Puts the LF in front that the last line lacks: two records would be one.
+    /// Puts the LF in front that the last line lacks: otherwise two records would be one.
     fn end_torn_line(&mut self, lines: &mut Cow<'_, [u8]>) {
         if !lines.is_empty() && std::mem::take(&mut self.staged.torn) {
             lines.to_mut().insert(0, b'\n');
@@ -265,7 +265,7 @@ impl Session {
         let meta = &mut self.staged.meta;
         // A skip beyond the file would hide the lines that come now.
         meta.skip = meta.skip.min(before);
-        // The count comes from a sidecar, which may say anything.
+        // The count comes from a sidecar, and may be any number.
         meta.count = meta.count.saturating_add(i64::from(count));
         self.touch(turn.now);
     }

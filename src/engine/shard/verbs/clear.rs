@@ -1,4 +1,4 @@
-//! Starting a conversation anew.
+//! Starts a conversation anew.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 
-/// Start anew; what was said becomes a backup, made for that reason.
+/// Start anew; the conversation so far becomes a backup, made for `reason`.
 #[derive(Debug)]
 pub(crate) struct Clear {
     pub(crate) reason: BackupReason,

@@ -1,4 +1,4 @@
-//! Dropping the lines that are hidden: a copy in the background, and its swap.
+//! Drops hidden lines: a copy in the background, and its swap.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -22,17 +22,17 @@ use crate::error::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct Compact;
 
-/// Lines appended while a compaction copied are copied on the worker's thread, and
-/// journalled with the swap, up to this many bytes. If there are more, another round
-/// of copying comes first.
+/// The most appended bytes that go with a swap. Lines appended while a compaction copied are copied
+/// on the worker's thread and journalled with the swap; if there are more, another round of copying
+/// comes first.
 const MAX_TAIL: u64 = 256 << 10;
 
-/// Rounds after which later commands of the session wait for the next one. Each copies
-/// what came during the one before; if that comes as fast as it can be copied, they
-/// would never end.
+/// Number of rounds after which later commands of the session wait for the next one. Each round
+/// copies the lines that came during the one before; if they came as fast as they can be copied,
+/// the rounds would never end.
 const ROUNDS: u32 = 8;
 
-/// How long a stale sidecar waits for a compaction.
+/// The time that a stale sidecar waits for a compaction.
 const WAITS: Duration = Duration::from_secs(4);
 
 impl Verb for Compact {
@@ -73,8 +73,8 @@ impl Session {
 }
 
 impl Shard {
-    /// Whether a session's sidecar is soon to say something else again: replaced before a
-    /// compaction and after it, it costs two files to make and to delete.
+    /// True if a session's sidecar will soon change again: replaced both before and after a
+    /// compaction, it would cost two files to make and to delete.
     pub(in crate::engine::shard) fn awaits_compaction(&mut self, id: usize, now: Duration) -> bool {
         let compaction = self.session(id).compaction.as_ref();
         compaction.is_some_and(|compaction| now < compaction.began + WAITS)
@@ -125,8 +125,8 @@ impl Shard {
         });
     }
 
-    /// The owner's part of a compaction: catch up with what was appended
-    /// meanwhile, and swap.
+    /// Does the owner's part of a compaction: catches up with the lines appended meanwhile, and
+    /// swaps.
     pub(in crate::engine::shard) fn finish_compaction(&mut self, id: usize, turn: &mut Turn<'_>) {
         let Some(mut compaction) = self.session(id).compaction.take() else {
             return;
@@ -161,8 +161,8 @@ impl Shard {
         }
     }
 
-    /// Adds what was appended since the copy to it, before the swap is staged: once
-    /// its record holds, a full disk could not be answered by a refusal.
+    /// Adds the lines appended since the copy to it. This comes before the swap is staged: once the
+    /// swap's record holds, a full disk could not be answered by a refusal.
     fn catch_up(
         &mut self,
         id: usize,
@@ -201,7 +201,7 @@ impl Shard {
         self.push_swap(id, swap, tail, ack, turn);
     }
 
-    /// Brings the copy up to where the session stands now.
+    /// Brings the copy up to the session's present state.
     fn extend_copy(
         &mut self,
         id: usize,
@@ -244,7 +244,7 @@ impl Shard {
         });
     }
 
-    /// The session stays as it is.
+    /// Gives the compaction up: the session stays as it is.
     pub(in crate::engine::shard) fn fail_compaction(
         answers: Vec<Answer<()>>,
         error: Error,
@@ -262,8 +262,8 @@ impl Shard {
         }
     }
 
-    /// Whole lines of the session file, without those every rewrite drops, and
-    /// how many.
+    /// Reads whole lines of the session file, without those that every rewrite drops; returns them
+    /// and their number.
     fn read_lines(
         &mut self,
         id: usize,
@@ -295,8 +295,8 @@ impl Shard {
 }
 
 impl Session {
-    /// Whether the copy is behind: lines that it shows were truncated since, or more
-    /// was appended than goes with the swap.
+    /// True if the copy is behind: lines that it shows were truncated since, or more was appended
+    /// than goes with the swap.
     fn outran(&self, compaction: &Compaction) -> bool {
         compaction.start != self.start || self.settled.end - compaction.copied > MAX_TAIL
     }

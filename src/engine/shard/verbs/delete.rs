@@ -1,4 +1,4 @@
-//! Deleting a session.
+//! Deletes a session.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -22,11 +22,10 @@ use crate::engine::snapshot::View;
 use crate::error::{Error, Result, Version};
 use crate::ground::storage::FileKind;
 
-/// Delete the session: its files, its backups, and what its aliases mean; or put all of that into
-/// the trash.
+/// Delete the session: its files, its backups and its aliases; or put all of that into the trash.
 #[derive(Debug, Default)]
 pub(crate) struct Delete {
-    /// What the session is to be at.
+    /// The version that the session must be at.
     pub(crate) expect: Option<Version>,
     pub(crate) to_trash: bool,
 }
@@ -71,7 +70,7 @@ impl Verb for Delete {
 }
 
 impl Shard {
-    /// Stages that the session is gone.
+    /// Stages the deletion of the session.
     pub(in crate::engine::shard) fn push_delete(
         &mut self,
         id: usize,
@@ -99,17 +98,18 @@ impl Shard {
         turn.staging.push(op, &record, Durability::Durable);
     }
 
-    /// Removes what the session was.
+    /// Removes the session's files and its entry.
     ///
     /// # Errors
-    /// `Poisoned`, and the store stops: the journal says that it is gone, and the
+    /// `Poisoned`, and the store stops: the journal says that the session is gone, and the
     /// directory that it is not.
     pub(in crate::engine::shard) fn settle_delete(
         &mut self,
         id: usize,
         turn: &mut Turn<'_>,
     ) -> Result<()> {
-        // Before its archive is removed: what is archived later removes itself.
+        // Before its archive is removed: lines that a compaction archives later are then removed by
+        // it.
         if let Some(compaction) = &self.session(id).compaction {
             compaction.deleted.store(true, Ordering::Release);
         }
@@ -126,8 +126,8 @@ impl Shard {
         }
         let leaves = session.pending.take_if(|pending| pending.leaves());
         session.make_vacant();
-        // In this order: whoever finds it gone resolves the key again, and must not be led
-        // here once more by the aliases of a session that has another key now.
+        // In this order: a caller that finds the session gone resolves the key again, and must not
+        // be led here once more by the aliases of a session that has another key now.
         turn.shared.catalog.remove(&entry, &aliases);
         entry.view.store(Arc::new(View::Gone));
         self.session(id).notify();
@@ -144,7 +144,7 @@ impl Shard {
 }
 
 impl Session {
-    /// Forgets everything but who waits for it.
+    /// Forgets everything but the waiting requests, the compaction and the watchers.
     fn make_vacant(&mut self) {
         let vacant = Session::vacant(self.entry.clone());
         *self = Session {
@@ -161,18 +161,18 @@ impl Session {
     }
 }
 
-/// Whether it may be said of the session that it took messages once: left there, it would be
-/// said of the next session of that name.
+/// True if the files of messages taken once may name the session: left there, they would count for
+/// the next session of that name.
 fn has_taken(stem: &str, turn: &Turn<'_>) -> bool {
     let shared = turn.shared;
     let storage = &*shared.storage;
     let mut paths = once::paths(&shared.once, stem).into_iter();
     paths.any(|path| !matches!(storage.info(&path), Err(e) if e.kind() == ErrorKind::NotFound))
-        // Behind a link, the files are somebody's.
+        // Files behind a link are another program's.
         && !is_impostor(storage, &shared.once, FileKind::Directory)
 }
 
-/// Removes both files of a session, its backups, what was archived, and the ids of what it
+/// Removes both files of a session, its backups, its archive, and the ids of the messages that it
 /// took once.
 fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     let shared = turn.shared;
@@ -193,9 +193,9 @@ fn remove_files(stem: &str, turn: &Turn<'_>) -> Result<()> {
     }
     for path in paths {
         let removed = match shared.storage.remove_file(&path) {
-            // Somebody's, who put it there: it must not cost the store.
+            // Another program put a directory or the like there: it must not cost the store.
             Err(e) if is_taken(&e) => set_aside(&path, shared),
-            // Of a directory that is none any more, nothing is there.
+            // The directory is no directory any more, so nothing is there.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(()),
             removed => removed,
         };

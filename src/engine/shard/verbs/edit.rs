@@ -1,4 +1,4 @@
-//! Replacing or removing one message.
+//! Replaces or removes one message.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::engine::shard::source::{Amended, Source};
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result, Version};
 
-/// Put another line in the place of one, or none. The old line is hidden then, before those
-/// that are shown: it is found and archived as a truncated one is.
+/// Replace one line by another, or by none. The old line is hidden then, before the lines that are
+/// shown: it is found and archived like a truncated one.
 #[derive(Debug)]
 pub(crate) struct Edit {
     pub(crate) position: Position,
-    /// How long the line at the position is, without its LF. A valid position always
-    /// names the same line, so the length that was read still holds.
+    /// Length of the line at the position, without its LF. A valid position always names the same
+    /// line, so the length that was read still holds.
     pub(crate) len: u64,
     /// The new line, ended by LF; empty if there is none.
     pub(crate) line: Vec<u8>,
@@ -60,7 +60,7 @@ impl Verb for Edit {
 }
 
 impl Edit {
-    /// What the new file is made of.
+    /// Returns the source of the new file.
     ///
     /// # Errors
     /// `PositionNotFound`, and if the file cannot be written to or opened.

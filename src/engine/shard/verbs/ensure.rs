@@ -1,4 +1,4 @@
-//! Giving a session its identity and, if it has nothing to lose, what an alias has.
+//! Gives a session its identity and, if it has nothing to lose, the history of an alias.
 
 use std::sync::Arc;
 
@@ -12,9 +12,8 @@ use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 
-/// Give a session its identity and, if it has nothing to lose, take over what an
-/// alias has, in one record. Answers whether it took something over; `None` if
-/// the caller must search first.
+/// Give a session its identity and, if it has nothing to lose, take over the history of an alias,
+/// in one record. Answers true if it took one over, or `None` if the caller must search first.
 #[derive(Debug)]
 pub(crate) struct Ensure {
     pub(crate) identity: Identity,
@@ -22,14 +21,14 @@ pub(crate) struct Ensure {
     pub(crate) level: Durability,
 }
 
-/// What became of the search for something to take over.
+/// The result of the search for a history to take over.
 #[derive(Debug)]
 pub(crate) enum Search {
     /// The session had something to lose.
     Needless,
     /// No alias has anything.
     Vain,
-    /// What the alias of that name has.
+    /// The history of the alias of that name.
     Found(String, Candidate),
 }
 
@@ -52,8 +51,8 @@ impl Verb for Ensure {
         Absent::Create
     }
 
-    /// Callers see what is settled: one who found something that is on its way out
-    /// would find it again, and again.
+    /// Callers see the settled state: a caller that found a history that is on its way out would
+    /// find it again and again.
     fn waits(&self, session: &Session) -> bool {
         let replaces_file = matches!(self.search, Search::Found(..));
         session.busy || session.inflight > 0 && (replaces_file || self.must_search(session))
@@ -100,8 +99,8 @@ impl Verb for Ensure {
 }
 
 impl Ensure {
-    /// Whether there is something to take over. An alias that the session claims by
-    /// now has had its turn.
+    /// True if there is a history to take over. An alias that the session already claims has had
+    /// its turn.
     fn has_found_for(&self, session: &Session) -> bool {
         matches!(&self.search, Search::Found(alias, _) if !session.claims(alias))
     }
@@ -119,7 +118,7 @@ impl Ensure {
         }
     }
 
-    /// Whether the caller found that there is nothing to look for, and there is now.
+    /// True if the caller found that no search was needed, and one is needed now.
     fn must_search(&self, session: &Session) -> bool {
         matches!(self.search, Search::Needless) && session.shows_nothing()
     }

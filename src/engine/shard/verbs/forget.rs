@@ -1,4 +1,4 @@
-//! Forgetting backups that are about to be removed.
+//! Forgets backups that are about to be removed.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::engine::shard::session::Session;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::turn::Turn;
 
-/// Know nothing any more of backups that are about to be removed: until then no
-/// session is taken back to one. Answers those that were there still.
+/// Forget backups that are about to be removed: from then on no session is taken back to one.
+/// Answers the backups that were still there.
 #[derive(Debug)]
 pub(crate) struct Forget {
     pub(crate) names: Vec<Name>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Backups that were forgotten. Those left in it when it is dropped are remembered
-/// again: a caller that gave up must not hide files that stay.
+/// Backups that were forgotten. Those left in it when it is dropped are remembered again: a caller
+/// that gave up must not hide files that stay.
 #[derive(Debug)]
 pub(crate) struct Forgotten {
     pub(crate) names: Vec<Name>,

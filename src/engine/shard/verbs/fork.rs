@@ -1,4 +1,4 @@
-//! Beginning a session with a copy of another.
+//! Begins a session with a copy of another.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) struct ForkedLines {
     pub(crate) file: Option<Arc<dyn StorageFile>>,
     pub(crate) len: u64,
     pub(crate) rest: Vec<u8>,
-    /// Lines to hide, from the start.
+    /// Number of lines to hide, from the start.
     pub(crate) skip: u64,
     pub(crate) summary: String,
     /// The title and labels of the original.

@@ -1,4 +1,4 @@
-//! Where a session belongs, and what else it is called.
+//! The scope of a session, and its other names.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,22 +15,21 @@ use crate::error::{Error, Oversized, Result, check_size};
 pub(crate) struct Identity {
     pub(crate) scope: Option<Box<RawValue>>,
     pub(crate) aliases: Vec<String>,
-    /// What a scope means is no business of the engine's.
+    /// Decides whether a scope fits: the engine does not know the meaning of scopes.
     pub(crate) judge: Judge,
 }
 
-/// Whether the session of a key, which has the first scope, or none, may get the
-/// second.
+/// Returns true if the session of a key, which has the first scope or none, may get the second.
 pub(crate) type Judge = fn(&str, Option<&RawValue>, &RawValue) -> bool;
 
 impl Identity {
-    /// How much memory it holds.
+    /// Returns the memory it holds, bytes.
     pub(super) fn bytes(&self) -> usize {
         let aliases = self.aliases.iter().map(String::len).sum::<usize>();
         self.scope.as_ref().map_or(0, |scope| scope.get().len()) + aliases
     }
 
-    /// Puts it in the place of another.
+    /// Replaces the identity in a sidecar.
     pub(super) fn replace_in(self, meta: &mut Meta) {
         let aliases = session_file::normalize_aliases(&meta.text.key, &self.aliases);
         let text = meta.text_mut();
@@ -40,8 +39,8 @@ impl Identity {
 }
 
 impl Session {
-    /// Refuses an identity that is another conversation's. Two chats whose names
-    /// lead to one key would otherwise read each other.
+    /// Refuses an identity that is another conversation's: otherwise two chats with names that lead
+    /// to one key would read each other.
     pub(super) fn admits(&self, identity: &Identity) -> Result<()> {
         let (key, stored) = (&self.entry.key, self.staged.meta.text.scope.as_deref());
         let exists = self.exists && !self.deleted;
@@ -55,9 +54,9 @@ impl Session {
         }
     }
 
-    /// The sidecar that holds after a change of its text. One over the limit is
-    /// refused before anything is staged, for what is acknowledged must be
-    /// written, and read again; unless it gets smaller.
+    /// Returns the sidecar that holds after a change of its text. A sidecar over the limit is
+    /// refused before anything is staged, unless it gets smaller: an acknowledged sidecar must be
+    /// written and read again.
     pub(in crate::engine::shard) fn changed(
         &self,
         change: impl FnOnce(&mut Meta),
@@ -77,14 +76,14 @@ impl Session {
         !self.deleted && self.staged.meta.text.aliases.contains(alias)
     }
 
-    /// Whether it certainly has neither message nor summary.
+    /// True if it certainly has neither message nor summary.
     pub(super) fn shows_nothing(&self) -> bool {
         let Meta { text, skip, .. } = &self.staged.meta;
         let live = i64::try_from(self.staged.lines).unwrap_or(i64::MAX) - skip;
         live <= 0 && text.summary.trim().is_empty()
     }
 
-    /// Whether it has that identity on disk already, and no other is under way.
+    /// True if it has that identity on disk already, and no other is under way.
     pub(super) fn is_known_as(&self, identity: &Identity) -> bool {
         let text = &self.staged.meta.text;
         self.exists

@@ -1,4 +1,4 @@
-//! Taking in a backup that was made elsewhere.
+//! Takes in a backup that was made elsewhere.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 
-/// A number from here on is not kept: others must come after it.
+/// A number from here on is not kept: later numbers must fit after it.
 const HIGHEST: u64 = 1 << 62;
 
-/// Give a file among the backups, written and synced, the name of a backup of the session. It
-/// keeps its number if that is above all numbers given so far, and far from the last there is;
-/// otherwise it gets the next one. The caller syncs the directory.
+/// Give a file among the backups, written and synced, the name of a backup of the session. It keeps
+/// its number if that is above all numbers given so far and far from the last possible one;
+/// otherwise it gets the next number. The caller syncs the directory.
 #[derive(Debug)]
 pub(crate) struct Keep {
     pub(crate) temp: String,
@@ -41,7 +41,7 @@ impl Verb for Keep {
         }))
     }
 
-    /// Who takes a session back allots a number when it begins.
+    /// A verb that takes a session back allots a number when it begins.
     fn waits(&self, session: &Session) -> bool {
         !session.is_still()
     }

@@ -1,4 +1,4 @@
-//! Getting a session ready to go on under another key.
+//! Makes a session ready to go on under another key.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Getting a session ready to be read.
+//! Makes a session ready to be read.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Saying where a conversation stands.
+//! Reports the state of a conversation.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::Looked;
 
-/// Say where the conversation stands, from what is settled.
+/// Report the state of the conversation, from settled lines.
 #[derive(Debug)]
 pub(crate) struct Look;
 
@@ -28,8 +28,8 @@ impl Verb for Look {
         Absent::Answer(Ok(Arc::new(Looked::empty(key))))
     }
 
-    /// What the control records say is read from settled lines, and must be known of
-    /// all of them before the next is staged.
+    /// The control records are read from settled lines, and all of them must be known before the
+    /// next is staged.
     fn waits(&self, session: &Session) -> bool {
         session.conversation.is_none() && !session.is_still()
     }

@@ -1,6 +1,5 @@
-//! The verbs, one type and one file each: what it makes, whether it looks or
-//! writes, what it waits for, and how it is staged. What they have in common stands
-//! beside the shard: how a change settles, is refused, and is answered.
+//! The verbs, one type and one file each: its change, its manner, its waits, and how it is staged.
+//! The common parts stand beside the shard: how a change settles, is refused, and is answered.
 
 pub(crate) mod append;
 pub(crate) mod clear;

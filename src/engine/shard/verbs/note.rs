@@ -1,4 +1,4 @@
-//! Appending control records: a system prompt, a checkpoint.
+//! Appends control records: a system prompt, a checkpoint.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Verb for SystemPrompt {
 /// Set a checkpoint. Answers its id.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
-    /// Whether the model is told, in a message.
+    /// True if a message tells the model about it.
     pub(crate) message: bool,
     pub(crate) level: Durability,
 }
@@ -86,7 +86,7 @@ impl Verb for Checkpoint {
         }
         let known = shard.session(id).conversation.clone().unwrap_or_default();
         let next = known.before(u64::MAX).next_checkpoint();
-        // Held while another is pushed, it would be copied.
+        // Held while another is pushed, it would force a copy.
         drop(known);
         let mut text = session_file::encode_checkpoint(next) + "\n";
         if self.message {
@@ -108,7 +108,7 @@ impl Verb for Checkpoint {
 }
 
 impl Shard {
-    /// Stages lines of which the first is a control record.
+    /// Stages lines, the first of which is a control record.
     fn push_note(&mut self, id: usize, what: What, append: Append, ack: Ack, turn: &mut Turn<'_>) {
         let session = self.reclaim(id, turn);
         // The LF that ends a torn line goes in front.
@@ -121,7 +121,7 @@ impl Shard {
 }
 
 impl Session {
-    /// Whether a control record must wait: until others are known, none may be in
+    /// True if a control record must wait: until the earlier records are known, none may be in
     /// flight that would be missing among them.
     fn keeps_from_noting(&self) -> bool {
         self.busy || self.conversation.is_none() && self.inflight > 0

@@ -1,4 +1,4 @@
-//! Taking over another session's history.
+//! Takes over another session's history.
 
 use std::sync::Arc;
 
@@ -16,16 +16,15 @@ use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
-/// Take over `candidate`, unless the session has something to lose. Without an
-/// identity the session keeps its own, and any live line is something to lose.
-/// Answers whether it did.
+/// Take over `candidate`, unless the session has something to lose. Without an identity the session
+/// keeps its own, and any live line is something to lose. Answers true if it did.
 #[derive(Debug)]
 pub(crate) struct Promote {
     pub(crate) identity: Option<Identity>,
     pub(crate) candidate: Candidate,
 }
 
-/// What an alias session offers for promotion.
+/// The history that an alias session offers for promotion.
 #[derive(Debug)]
 pub(crate) struct Candidate {
     pub(crate) lines: Vec<u8>,
@@ -83,7 +82,7 @@ impl Promote {
     }
 }
 
-/// Whether a session has neither summary nor visible message.
+/// The answer to whether a session has neither summary nor visible message.
 pub(super) enum Blank {
     Known(bool),
     /// Its lines must be searched first, and that takes long.
@@ -91,8 +90,7 @@ pub(super) enum Blank {
 }
 
 impl Shard {
-    /// Puts a candidate's lines and summary in the place of a history that shows
-    /// nothing.
+    /// Puts a candidate's lines and summary in the place of a history that shows nothing.
     pub(super) fn take_over(
         &mut self,
         id: usize,
@@ -134,7 +132,7 @@ impl Shard {
         self.start_rewrite(id, source, Origin::Lines, ack, turn);
     }
 
-    /// Whether the session has neither summary nor visible message.
+    /// Finds out if the session has neither summary nor visible message.
     pub(super) fn is_blank(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Blank> {
         if !self.session(id).settled.meta.text.summary.trim().is_empty() {
             return Ok(Blank::Known(false));

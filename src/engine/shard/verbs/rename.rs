@@ -1,4 +1,4 @@
-//! Going on with a session under another key.
+//! Continues a session under another key.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
 
-/// Become the session `from`, which is gone then; with what this one says after it, if `merge`.
-/// Answers whether this one said something; `None` if the other one must be made
+/// Become the session `from`, which is gone then; with `merge`, this session's lines follow it.
+/// Answers true if this session had a history; `None` if the other one must be made
 /// [ready](super::leave::Leave) first.
 #[derive(Clone, Debug)]
 pub(crate) struct Rename {
     pub(crate) from: Arc<str>,
     pub(crate) merge: bool,
-    /// Whether this one's key may be an alias of a third session, which it means then.
+    /// True if this key may be an alias of a third session; it then means this session.
     pub(crate) may_be_alias: bool,
 }
 
@@ -65,7 +65,7 @@ impl Verb for Rename {
     }
 }
 
-/// What it comes to.
+/// The result of the preparation.
 enum Readiness {
     /// The lines of this session must be searched first, and that takes long.
     Search(Arc<dyn StorageFile>, Query),
@@ -74,7 +74,7 @@ enum Readiness {
     Ready(Box<Ready>),
 }
 
-/// The session that leaves, and whether this one says something.
+/// The session that leaves, and whether this one has a history.
 struct Ready {
     leaving: Leaving,
     has_said: bool,
@@ -91,8 +91,8 @@ impl Rename {
             let key = key.to_string();
             return Err(Error::HasHistory { key });
         }
-        // What waits for the old key, and what comes for it late, would go to a third session;
-        // and what the new key means would be that one's.
+        // Requests that wait for the old key, and late ones for it, would go to a third session;
+        // and the new key would resolve to the third session.
         let catalog = &turn.shared.catalog;
         let third = catalog.claimant(&self.from).filter(|third| *third != key);
         if let Some(third) = third {

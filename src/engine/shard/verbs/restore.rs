@@ -1,4 +1,4 @@
-//! Going back to a backup.
+//! Goes back to a backup.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl Verb for Restore {
 
     fn stage(self, answer: Answer<()>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         let entry = shard.session(id).entry.clone();
-        // A deleted session's file name may be another session's by now, and so
-        // would be the backup.
+        // A deleted session's file name may be another session's by now, and so would be the
+        // backup.
         if shard.session(id).deleted {
             return turn.out.answer(answer, Err(self.not_found(&entry.key)));
         }
@@ -82,7 +82,7 @@ impl Restore {
     }
 }
 
-/// Whether nobody removed the backup by hand; one that was is forgotten.
+/// Returns true if the backup was not removed by hand; one that was is forgotten.
 fn is_there(name: &Name, turn: &Turn<'_>) -> bool {
     let backups = &turn.shared.backups;
     let found = turn.shared.storage.info(&backups.path(name));

@@ -1,4 +1,4 @@
-//! Going back to a checkpoint.
+//! Goes back to a checkpoint.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Replacing a history.
+//! Replaces a history.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -16,8 +16,7 @@ use crate::engine::shard::turn::Turn;
 use crate::engine::shard::verbs::update::Updated;
 use crate::error::{Error, Result, Version};
 
-/// Replace the history by whole lines, each ended by LF; answer with what came of it, as `T`
-/// says it.
+/// Replace the history by whole lines, each ended by LF; the answer is the result, as a `T`.
 #[derive(Debug)]
 pub(crate) struct SetHistory<T> {
     pub(crate) lines: Vec<u8>,
@@ -31,7 +30,7 @@ pub(crate) struct SetHistory<T> {
 }
 
 impl<T> SetHistory<T> {
-    /// That replaces the history, and nothing else.
+    /// Returns a verb that replaces the history, and nothing else.
     pub(crate) fn of(lines: Vec<u8>, expect: Option<Version>) -> Self {
         Self {
             lines,
@@ -89,7 +88,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
 }
 
 impl<T> SetHistory<T> {
-    /// What the sidecar is to say, if the session is as it is to be.
+    /// Returns the new sidecar, if the session is in the expected state.
     fn check(&self, session: &Session, turn: &Turn<'_>) -> Result<Meta> {
         let key = &session.entry.key;
         session.settled.meta.version.require(key, self.expect)?;

@@ -1,4 +1,4 @@
-//! Telling of every change of a session.
+//! Reports every change of a session.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::Standing;
 use crate::ground::sync::watch::{WatchReceiver, WatchSender};
 
-/// Tell of every change, also if there is no such session yet.
+/// Report every change, also if there is no such session yet.
 #[derive(Debug)]
 pub(crate) struct Subscribe;
 
@@ -47,8 +47,8 @@ impl Verb for Subscribe {
 
 impl Shard {
     fn subscribe_early(&mut self, key: &Arc<str>) -> WatchReceiver<Standing> {
-        // Those who gave up on a session that never came go now and then: the
-        // list stays in proportion to who listens.
+        // Now and then, drop watchers that gave up on a session that never came: the list stays in
+        // proportion to the receivers that listen.
         if self.early.len().is_power_of_two() && !self.early.contains_key(key) {
             self.early.retain(|_, watch| !watch.is_unheard());
         }

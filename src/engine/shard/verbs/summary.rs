@@ -1,4 +1,4 @@
-//! Replacing a summary.
+//! Replaces a summary.
 
 use std::sync::Arc;
 

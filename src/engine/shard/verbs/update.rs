@@ -1,5 +1,5 @@
-//! Changing several things of a session in one commit: what is said, how much of it stays,
-//! the summary, the token count, title and labels.
+//! Changes several things of a session in one commit: its messages, how many of them stay, the
+//! summary, the token count, title and labels.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -26,40 +26,40 @@ use crate::error::{Error, Result, Version};
 use crate::ground::clock::{self, Stamp};
 use crate::ground::storage::StorageFile;
 
-/// Change what is given; answer with what came of it, as `T` says it.
+/// Change the given fields; the answer is the result, as a `T`.
 #[derive(Debug)]
 pub(crate) struct Update<T> {
-    /// Whole lines, each ended by LF, and how many.
+    /// Whole lines, each ended by LF, and their number.
     pub(crate) lines: Vec<u8>,
     pub(crate) count: u32,
     pub(crate) summary: Option<String>,
     pub(crate) tags: TagChange,
     pub(crate) keep: Option<Keep>,
     pub(crate) tokens: Option<i64>,
-    /// When the session was made and changed, if not now.
+    /// The times of the session's creation and change, if not now.
     pub(crate) dates: Option<Dates>,
     /// The version that the session must be at.
     pub(crate) expect: Option<Version>,
     /// A position of the history that the session must still have.
     pub(crate) after: Option<Point>,
-    /// The id of what is said: a session that took it before takes nothing.
+    /// The id of the messages: a session that took it before takes nothing.
     pub(crate) once: Option<String>,
     pub(crate) level: Durability,
     pub(crate) told: PhantomData<fn() -> T>,
 }
 
-/// When a session that comes from elsewhere was made and last changed there, in RFC 3339.
+/// The times at which an imported session was made and last changed at its origin, in RFC 3339.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dates {
-    /// The session is no younger.
+    /// The session's creation time becomes this, unless it is already earlier.
     pub(crate) created: Option<String>,
     pub(crate) updated: Option<String>,
-    /// A later change of the session, which had messages before, stays its last.
+    /// True if a later change of the session, which had messages before, stays its last.
     pub(crate) keep_later: bool,
 }
 
 impl Dates {
-    /// When the session was made, if that is earlier than it says, or it does not say.
+    /// Returns the creation time, if `known` is later or no time.
     fn created_before(&self, known: &str) -> Option<&String> {
         let created = self.created.as_ref()?;
         let own = clock::parse_nanos(created)?;
@@ -67,7 +67,7 @@ impl Dates {
         is_earlier.then_some(created)
     }
 
-    /// When the session changed last, if it was at `known` before.
+    /// Returns the session's new time of change, if its time was `known` before.
     fn updated_after(&self, known: Option<&Stamp>) -> Option<Stamp> {
         let updated = Stamp::from(self.updated.as_deref()?);
         let own = updated.nanos()?;
@@ -76,12 +76,12 @@ impl Dates {
     }
 }
 
-/// What came of an update.
+/// The result of an update.
 #[derive(Debug)]
 pub(crate) struct Updated {
-    /// What the session is at then.
+    /// The version of the session after it.
     pub(crate) version: Version,
-    /// Whether the session took it now, and not before.
+    /// True if the session took it now, and not before.
     pub(crate) is_new: bool,
 }
 
@@ -130,8 +130,8 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
         match Version::ABSENT.require(key, self.expect) {
             Err(error) => Absent::Answer(Err(error)),
             Ok(()) if self.after.is_some() => Absent::Answer(Err(Error::no_position(key))),
-            // Nothing to keep, and nothing to create: PicoClaw would list a session here
-            // that never was.
+            // Nothing to keep, and nothing to create: PicoClaw would list a session here that never
+            // was.
             Ok(()) if self.says_nothing() => Absent::Answer(Ok(T::from(Updated {
                 version: Version::ABSENT,
                 is_new: true,
@@ -140,9 +140,9 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
         }
     }
 
-    /// Lines are looked for in the file, among those that hold. What is in flight may yet
-    /// be refused: a version that is expected must not stand on it, nor may a message
-    /// delivered again be told that it is there.
+    /// Lines are searched in the file, among those that hold. Changes in flight may still be
+    /// refused: an expected version must not rest on one, and a repeated message must not be
+    /// reported as there because of one.
     fn waits(&self, session: &Session) -> bool {
         let looks = self.keep.is_some()
             || self.expect.is_some()
@@ -167,15 +167,15 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
     }
 }
 
-/// What an update comes to.
+/// The result of an update's preparation.
 enum Prepared {
     /// There is nothing to do, or the session took it before.
     Taken,
-    /// To be staged; the session keeps what was located.
+    /// Ready to be staged, with the located cut.
     Ready(Option<Located>),
     /// The session's control records must be known first.
     Controls,
-    /// The lines that stay must be looked for first, and that takes long.
+    /// The lines that stay must be searched first, and that takes long.
     Search(Arc<dyn StorageFile>, Query),
 }
 
@@ -193,7 +193,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         let session = shard.session(id);
         let found = session.settled.meta.version;
         found.require(&session.entry.key, self.expect)?;
-        // Histories are numbered anew when they are settled, and nothing waits beside that.
+        // Histories get new numbers when they settle, and nothing waits beside that.
         let goes_on = |after: Point| session.numbering.find(after) != Place::Elsewhere;
         if !self.after.is_none_or(goes_on) {
             return Err(Error::no_position(&session.entry.key));
@@ -283,7 +283,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
             version: session.next_version(),
             is_new: true,
         };
-        // What goes is gone for good: it must not come back.
+        // Lines that are cut are gone for good: they must not come back.
         let level = match besides.cut {
             Some(_) => Durability::Durable,
             None => self.level,
@@ -298,7 +298,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         shard.push_lines(id, append.into(), &besides, ack, turn);
     }
 
-    /// Adds the record that says how many tokens the conversation has, after what is said.
+    /// Adds the record of the conversation's token count, after the messages.
     fn add_tokens(&mut self, session: &mut Session, tokens: i64) {
         let Position {
             end, lines, torn, ..
@@ -316,7 +316,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
 }
 
 impl Session {
-    /// How many lines are hidden after a cut, and where those begin that stay.
+    /// Returns the number of hidden lines after a cut, and the offset of the first line that stays.
     fn cut_at(&self, located: Located) -> (i64, u64) {
         let lines = i64::try_from(self.settled.lines).unwrap_or(i64::MAX);
         match located {
@@ -327,8 +327,7 @@ impl Session {
     }
 }
 
-/// Finds where the lines begin that stay: here if they are near the end, else in the
-/// background.
+/// Finds the first line that stays: here if it is near the end, else in the background.
 ///
 /// # Errors
 /// `PositionNotFound`, and if the file cannot be written or read.
@@ -377,7 +376,7 @@ fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Re
 }
 
 impl Shard {
-    /// Shows lines, and hides those before `start`, in one moment.
+    /// Shows new lines and hides those before `start`, in one moment.
     pub(in crate::engine::shard) fn settle_truncate(
         &mut self,
         id: usize,
@@ -388,8 +387,8 @@ impl Shard {
         let session = self.session(id);
         session.busy = false;
         session.start = start;
-        // A tail of its own: what the old one says goes with the old range. It holds the
-        // new lines alone; when they were staged, all others were in the file.
+        // A tail of its own: the content of the old one belongs to the old range. It holds the new
+        // lines alone; when they were staged, all others were in the file.
         session.tail = Tail::new(session.settled.meta.clone());
         let step = meta.step_from(&session.settled.meta);
         session.tail.show(added.lines(batch), &step);

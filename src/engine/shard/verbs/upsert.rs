@@ -1,4 +1,4 @@
-//! Replacing a session's scope and aliases.
+//! Replaces a session's scope and aliases.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Verb for UpsertMeta {
 }
 
 impl Shard {
-    /// Stages a sidecar of which the text was [changed](Session::changed).
+    /// Stages a sidecar with a [changed](Session::changed) text.
     pub(super) fn push_text(
         &mut self,
         id: usize,

@@ -1,4 +1,4 @@
-//! A session as a whole, for who copies it.
+//! Reads a session as a whole, for a copy.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::Snapshot;
 use crate::error::{Error, Result};
 
-/// One moment of a session, with what its two files say, and will, of the messages that it
-/// took once. An id of a message that came later would have it refused when it is delivered
-/// again to the copy, which lacks it.
+/// Read one moment of a session, with the ids of the messages that it took once, as its two files
+/// have them now or will after the next flush. The id of a message that came later would have that
+/// message refused when it is delivered again to the copy, which lacks it.
 #[derive(Debug)]
 pub(crate) struct Whole;
 
-/// A session and which messages it took once.
+/// A session and the ids of the messages it took once.
 pub(crate) type WithIds = (Snapshot, [Vec<u8>; 2]);
 
 impl Verb for Whole {
@@ -49,7 +49,8 @@ impl Verb for Whole {
 }
 
 impl Shard {
-    /// What the files of a session say, and will, of the messages that it took once.
+    /// Returns the ids of the messages that a session took once, as its files have them now or will
+    /// after the next flush.
     ///
     /// # Errors
     /// If they cannot be read.

@@ -1,8 +1,9 @@
-//! Reaching for sessions before they are worked on.
+//! Fetches sessions into the cache before they are worked on.
 //!
-//! Of a session that is seldom written to everything comes from memory, one cache line
-//! after the other. Worked on in turn, each would be waited for. Nothing here depends on
-//! what comes, so a processor has many such reads under way at once. What is read is not
+//! All data of a session that is seldom written to comes from memory, one cache line after the
+//! other. Sessions worked on one by one would each be waited for. Here no read depends on the
+//! result of another, so a processor has many of them under way at once. The values read are not
+//! used.
 //! used.
 
 use std::hint::black_box;
@@ -13,13 +14,12 @@ use crate::engine::shard::inbox::Item;
 use crate::engine::shard::session::Session;
 use crate::ground::mailbox::Lot;
 
-/// Changes reached for at a time: what they are about stays in a processor's own cache
-/// until they are settled.
+/// Number of changes fetched ahead at a time: their data stays in a processor's own cache until
+/// they are settled.
 pub(super) const AHEAD: usize = 64;
 
 impl Worker {
-    /// Reaches for the sessions that the first items of these lots are for, each with its
-    /// shard.
+    /// Fetches the sessions that the first items of these lots are for, each with its shard.
     pub(super) fn reach_for(&self, lots: &[(usize, Lot<Item>)]) {
         let items = || {
             lots.iter()
@@ -33,14 +33,14 @@ impl Worker {
         });
     }
 
-    /// Reaches for the sessions of so many changes, the oldest in flight.
+    /// Fetches the sessions of the oldest `changes` changes in flight.
     pub(super) fn reach_for_oldest(&self, changes: usize) {
         let oldest = || self.inflight.ops().take(changes);
         reach(|| oldest().filter_map(|op| self.shards[op.shard].loaded(op.session)));
     }
 }
 
-/// What is behind a pointer only after the pointers came.
+/// Reads the sessions, and then the data behind their pointers.
 fn reach<'a, I: Iterator<Item = &'a Session>>(sessions: impl Fn() -> I) {
     let near = sessions().map(Session::reach);
     black_box(near.fold(0, u64::wrapping_add));
@@ -49,8 +49,7 @@ fn reach<'a, I: Iterator<Item = &'a Session>>(sessions: impl Fn() -> I) {
 }
 
 impl Session {
-    /// Reads something of each cache line that an append needs, from when it is staged until
-    /// it is settled.
+    /// Reads part of each cache line that an append needs, from its staging to its settling.
     fn reach(&self) -> u64 {
         let positions = [&self.staged, &self.settled];
         let metas = [&self.recorded, &self.synced_meta];
@@ -63,7 +62,7 @@ impl Session {
             .fold(rest, |all, one| all ^ one)
     }
 
-    /// The same of what the session points to.
+    /// Does the same for the data that the session points to.
     fn reach_further(&self) -> u64 {
         let stem = self.stem.as_bytes().first();
         Arc::strong_count(&self.tail) as u64 ^ u64::from(stem.copied().unwrap_or_default())

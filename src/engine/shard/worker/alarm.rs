@@ -18,7 +18,7 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Tells whoever waits what became of a job.
+    /// Reports the result of a job to the worker.
     pub(crate) fn tell(&self, outcome: job::Outcome) {
         self.worker.send(match outcome {
             job::Outcome::Done { owner, done } => Event::Done { owner, done },
@@ -28,7 +28,8 @@ impl Alarm {
 
     /// Refuses all later commits and tells the worker. The first reason wins.
     ///
-    /// Refused first: nobody would answer what was handed over by whoever was told before.
+    /// Commits are refused first: records handed over after another part was told would never be
+    /// answered.
     pub(crate) fn raise(&self, reason: &Arc<str>) {
         tracing::error!(reason = &**reason, "the store stops writing");
         self.ready.poison(reason.clone());

@@ -1,29 +1,29 @@
-//! How much of its time a worker gives to writing files.
+//! The share of a worker's time that goes to writing files.
 //!
-//! Nobody waits for what it writes between flushes: the journal has it. Where many sessions
-//! are written to, each wants a write and a sidecar of its own, and the processors they
-//! take are those that commands wait for. So the more such writing costs, the longer it
-//! waits, and the more lines go out with one write.
+//! No caller waits for files written between flushes: the journal has their content. If many
+//! sessions are written to, each needs a write and a sidecar of its own, and these take processors
+//! from the commands. So the more such writing costs, the longer it waits, and the more lines go
+//! out with one write.
 
 use std::time::Duration;
 
-/// Writing takes at most one part of so many of a worker's time, unless it has waited for
-/// the longest.
+/// Writing takes at most one part in `SHARE` of a worker's time, unless it has waited for the
+/// longest time.
 const SHARE: u32 = 16;
 
-/// How long to wait between writing and writing again.
+/// The wait between two periods of writing.
 #[derive(Debug)]
 pub(super) struct Budget {
     least: Duration,
     longest: Duration,
     wait: Duration,
-    /// When the present period began, and what was spent in it.
+    /// Start of the present period, and the time spent writing in it.
     since: Duration,
     spent: Duration,
 }
 
 impl Budget {
-    /// Waits at least and at most so long.
+    /// Returns a budget with waits between `least` and `longest`.
     pub(super) fn new(least: Duration, longest: Duration) -> Self {
         Self {
             least,
@@ -38,16 +38,16 @@ impl Budget {
         self.wait
     }
 
-    /// Something was written in this period, from one time to another.
+    /// Notes that something was written in this period, between two times.
     pub(super) fn spend(&mut self, from: Duration, to: Duration) {
         self.spent += to.saturating_sub(from);
     }
 
-    /// Begins a period, if the last one is over; whether it is.
+    /// Begins a period, if the last one is over; returns true if it is.
     pub(super) fn begin(&mut self, now: Duration) -> bool {
         let is_over = now >= self.since + self.wait;
         if is_over {
-            // One that nothing was written after costs no more than it did.
+            // A period after which nothing was written costs no more than it did.
             let idle = now.saturating_sub(self.since + self.wait) > self.longest;
             let spent = if idle { Duration::ZERO } else { self.spent };
             self.wait = spent.saturating_mul(SHARE).clamp(self.least, self.longest);
@@ -68,7 +68,7 @@ mod tests {
         Budget::new(400 * MS, 4_000 * MS)
     }
 
-    /// Writes for so long at the end of each wait; what is waited for in the end.
+    /// Writes for so long at the end of each wait; returns the last wait.
     fn after(budget: &mut Budget, costs: &[u32]) -> Duration {
         let mut now = Duration::ZERO;
         for cost in costs {

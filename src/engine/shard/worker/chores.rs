@@ -1,5 +1,5 @@
-//! A worker's chores between turns: which session's files are written next, for their
-//! own sake or for a flush.
+//! A worker's chores between turns: the choice of the session to write next, between flushes or for
+//! one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 use crate::ground::sync::slot::Promise;
 
-/// How long settled lines may wait for company before they are written to the
-/// session files, when many sessions are written to: from and to.
+/// The time that settled lines may wait for more before they are written to the session files, when
+/// many sessions are written to: from and to.
 const LINGER: (Duration, Duration) = (Duration::from_millis(400), Duration::from_secs(4));
 
-/// How long after sidecars the next are written, unless a flush does: from and to.
+/// The wait between two writes of sidecars, unless a flush writes them: from and to.
 const SIDECARS: (Duration, Duration) = (Duration::ZERO, Duration::from_secs(9));
 
-/// Sessions whose time comes so soon are written with those whose time has come:
-/// woken for each, the thread would do little else.
+/// Sessions due within this time are written together with those that are due: woken for each, the
+/// thread would do little else.
 const GRAIN: Duration = Duration::from_millis(1);
 
-/// Sessions that a flush passes over at a time because nothing of them is to be written.
+/// Number of sessions that a flush passes over at a time because nothing of them is to be written.
 const PASSED_OVER: usize = 64;
 
-/// What writing lines, and sidecars, between flushes may cost.
+/// The budgets for writing lines, and sidecars, between flushes.
 pub(super) fn budgets() -> (Budget, Budget) {
     (
         Budget::new(LINGER.0, LINGER.1),
@@ -61,10 +61,9 @@ impl Worker {
         });
     }
 
-    /// Sessions with changes in flight get a whole sidecar image in the new
-    /// epoch: their next sidecar is written after the checkpoint, when the
-    /// images before it are gone. Not those being deleted: an image after the
-    /// deletion would bring them back.
+    /// Gives sessions with changes in flight a whole sidecar image in the new epoch: their next
+    /// sidecar is written after the checkpoint, when the earlier images are gone. Sessions being
+    /// deleted are left out: an image after the deletion would bring them back.
     fn image_inflight(&mut self) {
         let ops = self
             .deferred
@@ -95,8 +94,7 @@ impl Worker {
         }
     }
 
-    /// What is to be written to files next, of one session; with `now`, without waiting
-    /// for company.
+    /// Returns the files of one session to write next; with `now`, without waiting for more lines.
     pub(super) fn next_errand(&mut self, idle: bool, now: bool) -> Option<Errand> {
         if self.poisoned.is_some() {
             return None;
@@ -104,7 +102,7 @@ impl Worker {
         if self.flush.is_some() {
             return self.flush_next();
         }
-        // In turn: lines that keep coming would keep all sidecars waiting.
+        // Alternating: lines that keep coming would keep all sidecars waiting.
         let sidecars_first = idle && self.looked_for == Purpose::Lines;
         self.looked_for = if sidecars_first {
             Purpose::Sidecar
@@ -128,7 +126,7 @@ impl Worker {
         lines.or_else(|| idle.then(|| self.next_sidecar()).flatten())
     }
 
-    /// Notes what came of an errand. Nothing of it counts once the store stopped.
+    /// Notes the result of an errand. It does not count once the store stopped.
     pub(super) fn finish_errand(&mut self, done: Done) {
         let Done {
             errand,
@@ -147,7 +145,7 @@ impl Worker {
         } = errand;
         let finished = self.with(shard, |shard, turn| {
             let written = match errand.lines {
-                // With the lines goes the file: the sidecar may need its descriptor.
+                // The file goes with the lines: the sidecar may need its descriptor.
                 Some(new) => shard.finish_lines(session, &new, lines, turn),
                 None => Ok(()),
             };
@@ -174,12 +172,12 @@ impl Worker {
         }
     }
 
-    /// The lines of a session that waits since `upto` or longer. Each waits its own time:
-    /// were all written with the first, the processors would be taken for as long
+    /// Returns the lines of a session that has waited since `upto` or longer. Each session waits
+    /// its own time: if all were written with the first, they would take the processors for as long
     /// as that lasts.
     fn lines_of_next(&mut self, upto: Duration) -> Option<Errand> {
         let (started, mut failed) = (self.shared.clock.monotonic(), None);
-        // In turn: of more than can be written some would wait for ever.
+        // In turn: with more lines than can be written, some shards would otherwise wait for ever.
         for _ in 0..self.shards.len() {
             let shard = self.writes_next;
             self.writes_next = (self.writes_next + 1) % self.shards.len();
@@ -231,8 +229,8 @@ impl Worker {
         None
     }
 
-    /// What brings both files of a session up to date: nothing counts lines that are not
-    /// in the file yet.
+    /// Returns the writes that bring both files of a session up to date: a sidecar never counts
+    /// lines that are not in the file yet.
     fn begin_files(
         &mut self,
         shard: usize,
@@ -297,8 +295,8 @@ impl Worker {
         }
     }
 
-    /// What the flush did not come to is dirty still; what it did stays in its
-    /// part, for the supervisor to sync with the next.
+    /// Gives a flush up. Sessions that it did not reach are still dirty; those it reached stay in
+    /// its part, for the supervisor to sync with the next.
     pub(super) fn abandon_flush(&mut self, mut task: FlushTask, error: Error) {
         for (shard, session) in task.queue {
             self.with(shard, |shard, _| shard.mark_dirty(session));

@@ -1,4 +1,4 @@
-//! What the worker's thread does: events, files, and all that may take its time.
+//! The work of the worker's thread: events, files, and all that may take its time.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(crate) struct Driver {
     leader: Arc<Leader>,
 }
 
-/// The seat of the worker for as long as it has a thread. It vacates the seat: a
-/// worker and its inboxes hold each other through it.
+/// The seat of the worker for as long as it has a thread. Dropping this vacates the seat: a worker
+/// and its inboxes hold each other through it.
 #[derive(Debug)]
 struct Seated(Arc<Seat>);
 
@@ -43,7 +43,7 @@ impl Driver {
         }
     }
 
-    /// Works on the worker, and sees to what was staged.
+    /// Works on the worker, and sees to the records that it staged.
     fn drive<R>(&self, act: impl FnOnce(&mut Worker) -> R) -> Option<R> {
         let (result, staged) = self.seat().drive(act)?;
         if staged {
@@ -52,19 +52,19 @@ impl Driver {
         Some(result)
     }
 
-    /// What others reach the worker through.
+    /// Returns the seat, through which other threads reach the worker.
     pub(crate) fn seat(&self) -> &Arc<Seat> {
         &self.seat.0
     }
 
-    /// Does all that there is to do until told to end.
+    /// Works until told to end.
     pub(crate) fn run(&self) {
         while self.step(true) {}
     }
 
-    /// One turn, and what is to be written meanwhile. With `wait` it blocks while
-    /// there is nothing to do; without, it writes of one session. `false` once the worker
-    /// is to end, or (without `wait`) when nothing was left to do.
+    /// Does one turn, and the writes due meanwhile. With `wait` it blocks while there is nothing to
+    /// do; without, it writes the files of one session. Returns `false` once the worker is to end,
+    /// or (without `wait`) when nothing was left to do.
     pub(crate) fn step(&self, wait: bool) -> bool {
         let first = match self.next(wait) {
             Next::Event(event) => Some(event),
@@ -76,13 +76,14 @@ impl Driver {
         turned == Some(true) && self.write(idle, wait).is_some()
     }
 
-    /// Writes of one session what is to be written. `None` once there is no worker any more.
+    /// Writes the files of one session that are due. Returns `None` once there is no worker any
+    /// more.
     fn write(&self, idle: bool, wait: bool) -> Option<()> {
         let Some(errand) = self.drive(|worker| worker.chore(idle, !wait))? else {
             return Some(());
         };
         let shared = &self.shared;
-        // Others work on the worker meanwhile.
+        // Other threads work on the worker meanwhile.
         let done = self.seat().beside(|| errand.run(shared))?;
         let pause = self.drive(|worker| worker.chore_done(done))?;
         if wait && let Some(pause) = pause {

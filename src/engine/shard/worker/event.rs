@@ -1,4 +1,4 @@
-//! What a worker's thread is told.
+//! The events of a worker's thread.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::engine::shard::job::{Done, Owner};
 use crate::error::Error;
 use crate::ground::sync::slot::Promise;
 
-/// What a worker is told.
+/// An event for a worker.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// There is something for the worker's thread to do.
@@ -22,7 +22,7 @@ pub(crate) enum Event {
     Flush(Promise<FlushPart>),
     /// Bring the sidecars up to date.
     Sidecars,
-    /// Take no more commands; say when all are carried out.
+    /// Take no more commands; report when all are carried out.
     Drain(Promise<()>),
     /// End.
     Exit,

@@ -1,4 +1,4 @@
-//! What callers queued, on its way from the inboxes into the shards.
+//! Moves queued items from the inboxes into the shards.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,27 +11,28 @@ use crate::engine::shard::verbs::append;
 use crate::ground::mailbox::Lot;
 use crate::ground::sync::slot::slot;
 
-/// Commands of one shard that may be held back before its inbox is left alone: held back they
-/// take up no room there, and callers would get in for as long as the thread is busy.
+/// Number of a shard's commands that may be held back before its inbox is left alone. Held commands
+/// take up no room in the inbox, so callers would keep getting in for as long as the thread is
+/// busy.
 const MOST_HELD: usize = 1024;
 
-/// What was taken out of one inbox.
+/// The items that were taken out of one inbox.
 #[derive(Debug)]
 pub(super) struct Taken {
     shard: usize,
     /// The number of the newest item.
     last: u64,
-    /// Who waits for the answers.
+    /// The tasks and threads that wait for the answers.
     wakers: Vec<Waker>,
 }
 
 impl Worker {
-    /// Takes in what is queued for the shards of `rung`, a bit each. What may have to wait for
-    /// a file is held back for the worker's thread, with all that comes after it in its shard.
-    /// The shards that were left because so much is in flight.
+    /// Takes in the items queued for the shards of `rung`, one bit each. Items that may have to
+    /// wait for a file are held back for the worker's thread, with all later ones of their shard.
+    /// Returns the shards that were left because so much is in flight.
     pub(crate) fn take_in(&mut self, mut rung: u64) -> u64 {
-        // No change may be said to have been made before it was asked for: who looks
-        // for what changed since would miss it.
+        // No change may be dated before it was asked for: a caller that looks for changes since
+        // then would miss it.
         self.read_clock();
         let mut lots = std::mem::take(&mut self.lots);
         while rung != 0 && self.staging.records.len() < self.limits.batch {
@@ -52,7 +53,7 @@ impl Worker {
         rung
     }
 
-    /// Takes what is queued for the first shards of `rung`, as much as is reached for at a
+    /// Takes the items queued for the first shards of `rung`, as many as are fetched ahead at a
     /// time, and returns the number of lots.
     fn take_lots(&mut self, rung: &mut u64, lots: &mut Vec<(usize, Lot<Item>)>) -> usize {
         let (mut count, mut items, mut bytes) = (0, 0, 0);
@@ -77,7 +78,7 @@ impl Worker {
         count
     }
 
-    /// Whether so much is in flight that nothing more is taken in.
+    /// True if so much is in flight that nothing more is taken in.
     fn is_full(&self) -> bool {
         self.inflight.bytes() > self.limits.in_flight
     }
@@ -114,8 +115,8 @@ impl Worker {
         }
     }
 
-    /// The callers of a lot are answered with the batch that is staged. Noted first: a panic
-    /// in a shard must leave nobody unwoken.
+    /// Notes that the callers of a lot are answered with the batch that is staged. This comes
+    /// first: after a panic in a shard, all waiting callers must still be woken.
     fn took(&mut self, shard: usize, lot: &mut Lot<Item>) {
         self.taken.push(Taken {
             shard,
@@ -124,7 +125,7 @@ impl Worker {
         });
     }
 
-    /// Lines that cannot be staged now become a command, which answers by itself.
+    /// Turns lines that cannot be staged now into a command, which answers by itself.
     fn set_apart(&mut self, shard: usize, append: Append, lines: &[u8], number: u64) {
         let queue = &self.inboxes[shard].queue;
         if let Some(error) = &self.poisoned {
@@ -147,7 +148,7 @@ impl Worker {
         self.held.push_back((shard, command));
     }
 
-    /// Holds all of a lot back.
+    /// Holds a whole lot back.
     pub(super) fn hold_all(&mut self, shard: usize, lot: &mut Lot<Item>) {
         self.took(shard, lot);
         let mut number = lot.last - lot.items.len() as u64;
@@ -164,12 +165,12 @@ impl Worker {
         }
     }
 
-    /// Whether commands wait for the worker's thread.
+    /// True if commands wait for the worker's thread.
     pub(super) fn has_held(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Everybody who waits, for the last time.
+    /// Takes all wakers that wait, for the last time.
     pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
         let mut wakers = std::mem::take(&mut self.out.wakers);
         for taken in self.taken.iter_mut().chain(&mut self.answering) {
@@ -190,7 +191,7 @@ impl Worker {
         Some((shard, command))
     }
 
-    /// Carries out what was held back, up to what may be staged at a time.
+    /// Carries out held commands, up to the limit of staged records.
     pub(super) fn accept_held(&mut self) {
         while self.may_stage()
             && let Some((shard, command)) = self.next_held()
@@ -199,7 +200,7 @@ impl Worker {
         }
     }
 
-    /// Whether more may be staged before some of it is committed.
+    /// True if more may be staged before some of it is committed.
     pub(super) fn may_stage(&self) -> bool {
         !self.is_full() && self.staging.records.len() < self.limits.batch
     }
@@ -213,10 +214,10 @@ impl Worker {
         self.with(shard, |shard, turn| shard.accept(command, turn));
     }
 
-    /// Answers those whose items are in the batch that was handed over, or were answered
-    /// otherwise.
+    /// Answers the callers of the items that are in the batch that was handed over, or were
+    /// answered otherwise.
     pub(crate) fn answer(&mut self) {
-        // First: an item whose number is passed without one is taken for done.
+        // First: a number that is passed without an exception counts as done.
         for (shard, number, error) in self.out.refused.drain(..) {
             let queue = &self.inboxes[shard].queue;
             queue.except(number, Otherwise::Refused(error));
@@ -228,8 +229,8 @@ impl Worker {
         }
     }
 
-    /// Refuses whatever an inbox takes from here on, and says of what it took that nobody
-    /// answers. Whom to wake.
+    /// Refuses all later items of the inboxes, and marks the items taken so far as never answered.
+    /// Returns the wakers to call.
     pub(super) fn end_inboxes(inboxes: &Arc<[Inbox]>) -> Vec<Waker> {
         let mut wakers = Vec::new();
         let left: Vec<_> = inboxes

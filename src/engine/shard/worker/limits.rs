@@ -1,6 +1,6 @@
-//! How much is done at a time.
+//! Limits of the work done at a time.
 
-/// How much is done at a time, and how much may be on its way.
+/// Limits of the work done at a time, and of the records in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Events handled in one turn of the worker's thread.
@@ -13,14 +13,14 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Those of every store that is opened.
+    /// The limits of every store that is opened.
     pub(crate) const USUAL: Self = Self {
         events: 256,
         batch: 8 << 20,
         in_flight: 64 << 20,
     };
 
-    /// Reached by two or three commands.
+    /// Limits that two or three commands reach.
     #[cfg(feature = "testing")]
     pub(crate) const SMALL: Self = Self {
         events: 2,

@@ -1,4 +1,4 @@
-//! Who tells the leader that there is something to commit.
+//! Tells the leader that there is something to commit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::ground::sync::{Condvar, Mutex, MutexGuard};
 // One bit per shard.
 const _: () = assert!(SHARDS <= u64::BITS as usize);
 
-/// Which shards have something queued, and whether the leader's thread sleeps.
+/// The shards that have something queued, and the state of the leader's thread.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     rung: AtomicU64,
@@ -22,60 +22,60 @@ pub(crate) struct Ready {
 #[derive(Debug, Default)]
 struct Leader {
     place: Place,
-    /// The worker's thread staged something.
+    /// True if the worker's thread staged something.
     staged: bool,
-    /// It is to look, though no shard rang.
+    /// True if the leader is to look, though no shard rang.
     look: bool,
     closed: bool,
     poison: Option<Arc<str>>,
-    /// Records of the supervisor's; what came before is synced with them.
+    /// Records of the supervisor; everything before them is synced with them.
     own: Option<Vec<u8>>,
 }
 
-/// Where the leader's thread is.
+/// The state of the leader's thread.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// It leads, or is about to look.
     #[default]
     Awake,
     Asleep,
-    /// It syncs what was written before, and lets others write meanwhile.
+    /// It syncs earlier writes, and lets other threads write meanwhile.
     Away,
 }
 
-/// What the leader's thread finds.
+/// The news for the leader's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum News {
     /// There may be something to commit.
     Look,
-    /// Nothing, for as long as was asked.
+    /// Nothing happened within the timeout.
     Nothing,
     /// The store ends.
     Closed,
 }
 
 impl Ready {
-    /// A shard has something queued. True if the caller has to see to it: nobody who rang
-    /// before still waits for the leader to look.
+    /// Notes that a shard has something queued. Returns true if the caller has to have the leader
+    /// look: no earlier ring is still waiting for that.
     #[must_use = "whoever rings first has the leader look"]
     pub(crate) fn ring(&self, shard: usize) -> bool {
         self.rung.fetch_or(1 << shard, Ordering::AcqRel) == 0
     }
 
-    /// Shards that were taken still have something queued.
+    /// Notes that shards that were taken still have something queued.
     pub(crate) fn ring_all(&self, shards: u64) {
         self.rung.fetch_or(shards, Ordering::AcqRel);
     }
 
-    /// Whether a shard rang that nobody looked at. Writes, like a ring does, though nothing
-    /// changes: of a ring and a look, the one that comes second then sees what the other's
-    /// thread did before.
+    /// Returns true if a shard rang and was not looked at. Writes, as a ring does, though nothing
+    /// changes: of a ring and a look, the later one then sees all that the other's thread did
+    /// before.
     pub(crate) fn is_rung(&self) -> bool {
         self.rung.fetch_or(0, Ordering::AcqRel) != 0
     }
 
-    /// The shards that rang, a bit each. Taken and cleared in one step: a ring in between would
-    /// be lost, and what was queued with it.
+    /// Takes the shards that rang, one bit each. Taken and cleared in one step: otherwise a ring in
+    /// between would be lost, with the item queued with it.
     pub(crate) fn take(&self) -> u64 {
         self.rung.swap(0, Ordering::AcqRel)
     }
@@ -88,7 +88,7 @@ impl Ready {
         }
     }
 
-    /// Has the leader's thread look at what is staged, or for how long it may sleep.
+    /// Has the leader's thread look at staged records, or at how long it may sleep.
     pub(crate) fn look(&self) {
         let mut leader = self.leader.lock();
         leader.look = true;
@@ -106,36 +106,36 @@ impl Ready {
         }
     }
 
-    /// Something was staged that nobody rang for. Whoever leads sees to it, or the leader's thread
-    /// before it sleeps.
+    /// Notes that something was staged without a ring. The present leader sees to it, or the
+    /// leader's thread before it sleeps.
     pub(crate) fn leave_staged(&self) {
         self.leader.lock().staged = true;
     }
 
-    /// Whether something is left to whoever led: asked after the journal was given up, for who
-    /// found it taken counts on that.
+    /// Returns true if something is left to the last leader. Asked after the journal was given up,
+    /// because a caller that found it taken counts on that.
     pub(crate) fn is_left(&self) -> bool {
         let staged = std::mem::take(&mut self.leader.lock().staged);
         staged || self.is_rung()
     }
 
-    /// Whether the leader's thread sleeps, or lets others write.
+    /// True if the leader's thread sleeps, or lets other threads write.
     pub(crate) fn may_lead(&self) -> bool {
         let leader = self.leader.lock();
         leader.place != Place::Awake && !leader.closed && leader.poison.is_none()
     }
 
-    /// Whether others may write while the leader's thread syncs what was written before.
+    /// Sets whether other threads may write while the leader's thread syncs earlier writes.
     pub(crate) fn set_away(&self, away: bool) {
         self.leader.lock().place = if away { Place::Away } else { Place::Awake };
     }
 
-    /// Whether the leader is away.
+    /// True if the leader is away.
     pub(crate) fn is_away(&self) -> bool {
         self.leader.lock().place == Place::Away
     }
 
-    /// Has callers find the leader's thread asleep, or not.
+    /// Sets whether callers find the leader's thread asleep.
     #[cfg(all(feature = "testing", not(sessionlog_loom)))]
     pub(crate) fn set_asleep(&self, asleep: bool) {
         let place = &mut self.leader.lock().place;
@@ -151,7 +151,7 @@ impl Ready {
         let mut leader = self.leader.lock();
         if leader.is_quiet() {
             leader.place = Place::Asleep;
-            // After it is said that the leader sleeps: who rings later sees that.
+            // After the leader is marked as asleep: a later ring sees that.
             if self.is_rung() {
                 leader.place = Place::Awake;
                 return News::Look;
@@ -167,14 +167,13 @@ impl Ready {
         leader.news(self.is_rung())
     }
 
-    /// What there is to look at, without waiting.
+    /// Returns the news, without waiting.
     #[cfg(feature = "testing")]
     pub(crate) fn news(&self) -> News {
         self.leader.lock().news(self.is_rung())
     }
 
-    /// Hands records of the supervisor's over, to be committed after all that is queued, and
-    /// synced.
+    /// Hands over records of the supervisor, to be committed after all that is queued, and synced.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`.
@@ -193,13 +192,13 @@ impl Ready {
         Ok(())
     }
 
-    /// The supervisor's records, if it handed any over.
+    /// Takes the supervisor's records, if it handed any over.
     pub(crate) fn take_own(&self) -> Option<Vec<u8>> {
         self.leader.lock().own.take()
     }
 
     /// Refuses all later records because of `reason`; the first reason given stays. The leader
-    /// looks: what is queued has to be answered.
+    /// looks, because queued items have to be answered.
     pub(crate) fn poison(&self, reason: Arc<str>) {
         let mut leader = self.leader.lock();
         leader.poison.get_or_insert(reason);
@@ -208,7 +207,7 @@ impl Ready {
         self.wake(leader);
     }
 
-    /// Why the store is poisoned, if it is.
+    /// Returns the reason that the store is poisoned, if it is.
     pub(crate) fn poisoned(&self) -> Option<Arc<str>> {
         self.leader.lock().poison.clone()
     }

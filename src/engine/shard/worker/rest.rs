@@ -1,22 +1,22 @@
-//! Until when a worker's thread may sleep.
+//! The sleep of a worker's thread.
 
 use std::time::Duration;
 
 use super::{NEVER, Worker};
 
-/// What a worker's thread has to do next.
+/// The next work of a worker's thread.
 pub(in crate::engine::shard) enum Rest {
     /// There is work.
     None,
-    /// Nothing until an event arrives, or for so long.
+    /// Nothing until an event arrives, or until this time has passed.
     For(Duration),
     /// Nothing until an event arrives.
     UntilTold,
 }
 
 impl Worker {
-    /// Whether the worker's thread sleeps and must not any more. Answered with
-    /// yes once: whoever asks must tell it.
+    /// Returns true if the worker's thread sleeps and must not any more. Says so once: the caller
+    /// must then wake it.
     pub(super) fn rouse(&mut self) -> bool {
         let overslept = self.asleep.is_some_and(|until| self.due() < until);
         if overslept {
@@ -25,8 +25,8 @@ impl Worker {
         overslept
     }
 
-    /// What the worker's thread is to do, noting for how long it will sleep. With
-    /// `wait` time passes while it sleeps.
+    /// Returns the next work of the worker's thread, and notes how long it will sleep. With `wait`,
+    /// time passes while it sleeps.
     pub(super) fn rest(&mut self, wait: bool) -> Rest {
         let due = self.due();
         let left = due.saturating_sub(self.shared.clock.monotonic());
@@ -42,9 +42,8 @@ impl Worker {
         }
     }
 
-    /// When there is something to do for the worker's thread. The one measure of
-    /// whether it may sleep and of whether it is to be roused: were there two, it
-    /// could fall asleep over what nobody rouses it for.
+    /// Returns the time at which the worker's thread has work. Both sleeping and rousing use this
+    /// one measure: with two, the thread could fall asleep over work that no caller rouses it for.
     pub(super) fn due(&self) -> Duration {
         let waiting = self.has_held() || !self.to_pump.is_empty();
         let waiting = waiting && self.may_stage() || !self.deferred.is_empty();

@@ -1,4 +1,4 @@
-//! The seat of the worker: whoever holds it works on the shards.
+//! The seat of the worker: the thread that holds it works on the shards.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use super::event::Event;
 use crate::engine::shard::inbox::Inbox;
 use crate::ground::sync::{Mutex, MutexGuard, wake};
 
-/// The worker, and who works on it.
+/// The worker, behind the lock of the thread that works on it.
 ///
-/// It is held for microseconds, but by the worker's thread while that brings a session in,
-/// or puts a new file in an old one's place.
+/// The lock is held for microseconds, except by the worker's thread while it loads a session or
+/// puts a new file in an old one's place.
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// `None` before it is seated, and once it has ended or panicked.
@@ -38,14 +38,14 @@ impl Seat {
         *self.worker.lock() = Some(worker);
     }
 
-    /// Ends the worker: nobody answers what is queued.
+    /// Ends the worker: queued items get no answer any more.
     pub(super) fn vacate(&self) {
         let worker = self.worker.lock().take();
-        // Not under the lock: what a worker drops may wake callers.
+        // Not under the lock: dropping a worker may wake callers.
         self.end(worker);
     }
 
-    /// Nobody answers any more: whoever waits is woken, and told so.
+    /// Ends all answers: all waiting callers are woken and told so.
     fn end(&self, mut worker: Option<Worker>) {
         let mut wakers = worker.as_mut().map(Worker::take_wakers).unwrap_or_default();
         drop(worker);
@@ -53,8 +53,9 @@ impl Seat {
         self.runtime.wake_all(wakers);
     }
 
-    /// Lets the worker's thread work on it, for as long as `act` takes, and wakes those who were
-    /// answered. `None` if there is no worker any more; and whether something is staged.
+    /// Lets the worker's thread work on it, for as long as `act` takes, and wakes the callers that
+    /// were answered. Also returns true if something is staged. `None` if there is no worker any
+    /// more.
     pub(super) fn drive<R>(&self, act: impl FnOnce(&mut Worker) -> R) -> Option<(R, bool)> {
         let (result, wakers, staged) = self.act(self.worker.lock(), |worker| {
             let result = act(worker);
@@ -65,8 +66,8 @@ impl Seat {
         Some((result, staged))
     }
 
-    /// Lets whoever leads work on it. The worker's thread is told if it has something to do, and
-    /// the leader's if something is left staged.
+    /// Lets the leader work on it. The worker's thread is told if it has something to do, and the
+    /// leader's thread if something is left staged.
     pub(crate) fn lead<R>(&self, act: impl FnOnce(&mut Worker) -> R) -> Option<R> {
         let (result, wakers, nudge, staged) = self.act(self.worker.lock(), |worker| {
             let result = act(worker);
@@ -83,8 +84,8 @@ impl Seat {
         Some(result)
     }
 
-    /// Does for the worker what needs no seat, on its thread. A panic ends the worker as
-    /// one under the seat does.
+    /// Runs work of the worker's thread that needs no seat. A panic ends the worker as one under
+    /// the seat does.
     pub(super) fn beside<R>(&self, act: impl FnOnce() -> R) -> Option<R> {
         let acted = catch_unwind(AssertUnwindSafe(act));
         if acted.is_err() {
@@ -99,8 +100,8 @@ impl Seat {
         self.collapse(self.worker.lock());
     }
 
-    /// A panic ends the worker and poisons the store; it goes no further, for neither callers
-    /// nor the leader must be unwound by what broke in a shard.
+    /// Runs `act` on the worker. A panic ends the worker and poisons the store; it goes no further,
+    /// because a broken shard must unwind neither callers nor the leader.
     fn act<R>(
         &self,
         mut seat: MutexGuard<'_, Option<Worker>>,
@@ -114,9 +115,9 @@ impl Seat {
         acted.ok()
     }
 
-    /// The worker leaves the seat before anybody else can take it: what a panic
-    /// left of it must not settle anything. It is dropped after the alarm: whoever
-    /// finds that nobody answers must find the reason as well.
+    /// Ends the worker after a panic. It leaves the seat before any other thread can take it: its
+    /// broken state must not settle anything. It is dropped after the alarm: a caller that finds
+    /// its answer missing must find the reason as well.
     fn collapse(&self, mut seat: MutexGuard<'_, Option<Worker>>) {
         let broken = seat.take();
         drop(seat);

@@ -1,4 +1,4 @@
-//! What became of records.
+//! Applies the results of commits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ impl Worker {
         }
     }
 
-    /// Every batch up to `number` is with the operating system.
+    /// Notes that every batch up to `number` is with the operating system, and shows it to readers.
     pub(crate) fn show_up_to(&mut self, number: u64) {
         let mut inflight = std::mem::take(&mut self.inflight);
-        // Counted before anybody is answered: who has an answer finds it counted.
+        // Counted before any caller is answered: an answered caller finds its change counted.
         let unseen = inflight.unseen_up_to(number).flat_map(|(_, ops)| ops);
         let lines = unseen.map(Op::unseen).fold((0, 0), plus);
         self.shared.counters.add(lines, 0);
@@ -31,7 +31,7 @@ impl Worker {
         self.inflight = inflight;
     }
 
-    /// Every batch up to `number` is synced.
+    /// Notes that every batch up to `number` is synced, and settles it.
     pub(crate) fn settle_up_to(&mut self, number: u64) {
         let told = self.inflight.up_to(number).flat_map(|(_, ops)| ops);
         let mut changes = 0;
@@ -71,7 +71,7 @@ impl Worker {
         self.deferred.push_back((op, batch.clone()));
     }
 
-    /// Settles what was left to the worker's thread.
+    /// Settles the changes that were left to the worker's thread.
     pub(super) fn settle_deferred(&mut self) {
         while let Some((op, batch)) = self.deferred.pop_front() {
             let (shard, session) = (op.shard, op.session);
@@ -82,7 +82,7 @@ impl Worker {
         self.note_unwritten();
     }
 
-    /// Lets what waited go on, up to what may be staged at a time.
+    /// Lets waiting requests go on, up to the limit of staged records.
     pub(super) fn pump_some(&mut self) {
         while self.may_stage()
             && let Some((shard, session)) = self.to_pump.pop()
@@ -91,7 +91,8 @@ impl Worker {
         }
     }
 
-    /// The batch `number` is not written, nor will be what was staged since: it builds on it.
+    /// Refuses the batch `number`, which is not written, and all changes staged since, which build
+    /// on it.
     pub(crate) fn refuse_from(&mut self, number: u64, error: &Error) {
         let mut refused = self.inflight.split_off(number);
         refused.append(&mut self.staging.ops);
@@ -114,7 +115,7 @@ impl Worker {
         self.to_pump.extend(sessions);
     }
 
-    /// The store stops writing.
+    /// Notes that the store stops writing.
     pub(crate) fn poison(&mut self, reason: &Arc<str>) {
         if self.poisoned.is_some() {
             return;

@@ -1,39 +1,40 @@
-//! How much waits to be written to session files, and what is done about it.
+//! Lines that wait to be written to session files, and the limits for them.
 
 use std::time::Duration;
 
 use super::Worker;
 use crate::engine::shard::Shard;
 
-/// Up to so many sessions, settled lines are written at once.
+/// With up to this many sessions, settled lines are written at once.
 const FEW: usize = 16;
 
-/// Settled lines are written at once if they are more than one part in so many of what the
-/// journal may take. They need space in their files before the journal gives
-/// its own back: were more to wait when others fill the volume, what little is freed later
-/// would go to them, and nothing new would be taken.
+/// Settled lines are written at once if they exceed one part in `UNWRITTEN_PART` of the journal's
+/// limit. They need space in their files before the journal gives its own back: if more waited when
+/// others fill the volume, the little space freed later would go to them, and no new lines would be
+/// taken.
 const UNWRITTEN_PART: u64 = 4;
 
-/// So few bytes wait their time whatever the journal may take.
+/// Up to this many bytes wait their time, whatever the journal's limit.
 const FEW_BYTES: u64 = 64 << 10;
 
-/// When lines that found no space are tried again.
+/// The time after which lines that found no space are tried again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Of more sessions than these, whose commands keep coming, files are written for a part of the
-/// time only.
+/// If more sessions than this are written to and commands keep coming, files are written for a part
+/// of the time only.
 const MANY: usize = 256;
 
-/// After each session of many the thread rests for so many times as long as that took, but not
-/// once [too many](UNWRITTEN_PART) lines wait, or the journal needs what the flush gives up:
-/// lines would pile up in memory and in the journal for as long as the load lasts.
+/// After each session of many, the thread rests for this many times the time that the session took.
+/// It does not rest once [too many](UNWRITTEN_PART) lines wait, or the journal needs the space that
+/// the flush gives up: lines would pile up in memory and in the journal for as long as the load
+/// lasts.
 const REST: u32 = 2;
 
-/// No rest is longer.
+/// The longest rest.
 const LONGEST_REST: Duration = Duration::from_millis(1);
 
 impl Worker {
-    /// How long files are left alone after one that was begun at `started`.
+    /// Returns how long files are left alone after one that was begun at `started`.
     pub(super) fn pause_after(&mut self, started: Duration) -> Option<Duration> {
         let flushes = self.flushes_many();
         let hurries = self.much_unwritten() || flushes && self.pool.is_pressing();
@@ -60,7 +61,7 @@ impl Worker {
         self.exceeds_part(self.unwritten_bytes().sum())
     }
 
-    /// Whether so many lines find no space that no more are taken. Those of the shard that has
+    /// True if so many lines find no space that no more are taken. The lines of the shard that has
     /// most do not count: a session whose file takes no more must not keep all others out.
     pub(super) fn keeps_others_out(&self) -> bool {
         let rest = || {
@@ -75,7 +76,7 @@ impl Worker {
         shards.map(|shard| shard.unwritten_bytes() as u64)
     }
 
-    /// Whether that is more than may wait.
+    /// True if that is more than may wait.
     fn exceeds_part(&self, bytes: u64) -> bool {
         let part = || self.pool.standing().limit / UNWRITTEN_PART;
         bytes > FEW_BYTES && bytes > part()
@@ -85,7 +86,7 @@ impl Worker {
         self.stuck.is_none() && self.unwritten_sessions() <= FEW
     }
 
-    /// How long lines wait for company, or for space.
+    /// Returns how long lines wait for more lines, or for space.
     pub(super) fn linger(&self) -> Duration {
         if self.stuck.is_some() {
             AGAIN
@@ -100,7 +101,7 @@ impl Worker {
     }
 
     pub(super) fn note_unwritten(&mut self) {
-        // A store that stopped writes no more: what waits would be work for ever.
+        // A store that stopped writes no more: waiting lines would be work for ever.
         if self.poisoned.is_none() && self.unwritten_since.is_none() {
             let waiting = self.shards.iter().map(Shard::unwritten_since);
             self.unwritten_since = waiting.flatten().min();

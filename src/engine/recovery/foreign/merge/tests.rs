@@ -12,8 +12,8 @@ fn lines(texts: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What is left of `ours`, of which the first `skip` lines are hidden, and how many lines
-/// of that are, if another program hid the first `first` of `found`.
+/// Returns the rest of `ours`, of which the first `skip` lines are hidden, and the number of hidden
+/// lines in it, if another program hid the first `first` of `found`.
 fn hidden(ours: &[u8], skip: i64, found: &[u8], first: i64) -> (Vec<u8>, i64) {
     let (ours, found) = (Bytes::of(ours.to_vec()), Bytes::of(found.to_vec()));
     let (left, skip) = hide(ours, skip, &found, first).unwrap();

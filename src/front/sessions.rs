@@ -37,7 +37,7 @@ pub struct SessionQuery {
 #[non_exhaustive]
 pub enum SessionOrder {
     /// By file name, as [`list_sessions`](crate::StoreHandle::list_sessions) lists them. A page
-    /// reads only the files of the sessions it shows.
+    /// reads the files of the sessions it shows.
     #[default]
     Name,
     /// The session updated last comes first. A page reads the sidecars of all sessions whose keys

@@ -17,7 +17,7 @@ pub struct SessionState {
     pub generation: u64,
     /// Lines of the session's file, hidden ones and control records included.
     pub lines: u64,
-    /// The number of lines that are hidden, counted from the start.
+    /// The number of hidden lines, which are at the start.
     pub skip: u64,
 }
 

@@ -157,7 +157,7 @@ impl Files {
     /// The first error, if sessions could not be saved.
     pub(super) fn close(&self, desk: &Desk) -> Result<()> {
         let mut names = self.names.lock();
-        // A write that comes meanwhile is answered with the store's true state.
+        // A write that comes meanwhile was answered as done, so it must be saved, too.
         while !desk.shut_if_saved() {
             let mut first = Ok(());
             for key in desk.now(|book| Ok(book.unsaved()))? {

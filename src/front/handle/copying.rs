@@ -149,7 +149,7 @@ impl Copy {
         let orphans = shared.catalog.orphans();
         let stems = self.sessions(store, &mut report)?;
         self.orphans(&*shared.storage, &shared.dir, orphans, &stems, &mut report)?;
-        // A flush brings sessions written before they became backups into the backups.
+        // After a flush, lines written to a file before it became a backup are in it.
         engine.ask(Request::Flush)?;
         let dir = &shared.backups.dir;
         self.backup_files(&*shared.storage, dir, &mut report, |name| {

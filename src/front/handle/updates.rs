@@ -24,13 +24,14 @@ impl StoreHandle {
     /// session's new version. A session that does not exist is created, unless the update only
     /// hides messages. An update that names nothing returns the current version.
     ///
-    /// With [`Update::expect`] it applies only if nothing changed the session since; a compaction
-    /// does not count. A caller that uses a [`Position`](crate::Position) instead, [`Keep::From`],
-    /// keeps what was appended meanwhile and needs no version for that. A chat in which people
-    /// write while a summary is made needs that, and one summariser at a time, for the later
-    /// summary wins. A version is for decisions that no change may come before. A session without a
-    /// sidecar has no owner before its first write, and that write invalidates both its versions
-    /// and its positions: the first update that names one is refused.
+    /// With [`Update::expect`] it applies only if nothing changed the session since that version; a
+    /// compaction does not count. A caller that uses a [`Position`](crate::Position) instead,
+    /// [`Keep::From`], keeps messages appended meanwhile and needs no version. Use a position for a
+    /// chat in which people write while a summary is made, and one summariser at a time: the later
+    /// summary wins. Use a version for decisions that are wrong if anything changed in between.
+    ///
+    /// A session without a sidecar has no owner before its first write, and that write invalidates
+    /// both its versions and its positions: the first update that names one is refused.
     ///
     /// At the handle's level of durability, but always durable if it hides messages.
     ///

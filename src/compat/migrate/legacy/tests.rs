@@ -234,8 +234,8 @@ fn a_message_with_the_role_of_a_control_record_is_imported_as_a_message() {
     rig.close().unwrap();
 }
 
-/// Cuts the power at every step. The disk images after the cut take turns, beginning with the least
-/// that can be left.
+/// Cuts the power at every step. Each time it tests the image with the least left, and one of the
+/// other images in turn.
 #[test]
 fn a_run_after_a_crash_at_any_step_ends_as_if_there_had_been_none() {
     let long: Vec<String> = (0..200).map(|n| format!("{n:0>500}")).collect();

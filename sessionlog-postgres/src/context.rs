@@ -48,7 +48,7 @@ impl Shared {
         self.is_followed.load(Ordering::Relaxed)
     }
 
-    /// Notes if there are followers, and returns true if they are to be told.
+    /// Notes whether there are followers, and returns true if they are to be told.
     pub(crate) fn note_followers(&self, is_followed: bool) -> bool {
         let is_told = is_followed && self.notifies;
         self.is_followed.store(is_told, Ordering::Relaxed);

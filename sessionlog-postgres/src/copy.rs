@@ -104,7 +104,7 @@ pub async fn follow(
     copier.report(begun).await
 }
 
-/// Notes if and when the writers have stopped. It notices this beside the work under way.
+/// Notes whether and when the writers have stopped. It notices this beside the work under way.
 struct Switch<'s, F> {
     switched: Pin<&'s mut F>,
     at: Option<Instant>,

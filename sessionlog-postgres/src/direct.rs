@@ -1,4 +1,4 @@
-//! Finds out if a connection leads to the server itself, or to a pooler that lends server
+//! Finds out whether a connection leads to the server itself, or to a pooler that lends server
 //! connections.
 //!
 //! The peer that accepts a connection tells the number of the process that a cancellation would be

@@ -137,7 +137,7 @@ impl Fence {
         Ok(Pass::Epoch(*self.epoch.borrow()))
     }
 
-    /// Notes if the server of a pass makes commits wait for replicas. A report that they wait
+    /// Notes whether the server of a pass makes commits wait for replicas. A report that they wait
     /// counts only after a commit: all earlier commits are on a replica then.
     pub(crate) fn note(&self, pass: Pass, is_synchronous: bool, is_committed: bool) {
         let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);

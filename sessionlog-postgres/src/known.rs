@@ -4,8 +4,8 @@
 //! The state may be out of date. A transaction that builds on it is committed only if the database
 //! still has the same state (`append_known` in [`Sql`](crate::sql::Sql)). Otherwise it is tried
 //! once more, with the state from the database. A session that another process writes, too, costs
-//! such tries. So the state of a session is believed only after the session was found unchanged,
-//! and after each time that it was found changed, twice as often.
+//! such tries. So the state of a session is believed only after the session was found unchanged a
+//! number of times. That number doubles each time that the session was found changed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

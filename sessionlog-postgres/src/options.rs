@@ -233,8 +233,8 @@ impl PostgresOptions {
         }
     }
 
-    /// Sets if opening brings the tables up to date. If not, it only checks that they are. Default:
-    /// yes.
+    /// Sets whether opening brings the tables up to date. If not, it only checks that they are.
+    /// Default: yes.
     #[must_use]
     pub fn migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
@@ -253,21 +253,21 @@ impl PostgresOptions {
         self
     }
 
-    /// Sets if statements are prepared on connections that lead to the server itself. The store
-    /// recognizes a pooler by the server process number that the pooler makes up for its client.
-    /// Use `false` if a pooler passes on a server's own number, and gives the next transaction
-    /// another server connection. Default: yes.
+    /// Sets whether statements are prepared on connections that lead to the server itself. The
+    /// store recognizes a pooler by the server process number that the pooler makes up for its
+    /// client. Use `false` if a pooler passes on a server's own number, and gives the next
+    /// transaction another server connection. Default: yes.
     #[must_use]
     pub fn prepare(mut self, prepare: bool) -> Self {
         self.prepare = prepare;
         self
     }
 
-    /// Sets if opening makes the index that [`search_words`](crate::PostgresStore::search_words)
-    /// needs to be fast. The index makes each append more expensive. For a text over 65,536
-    /// characters the index has only the first 65,536. When a store takes such a text, it logs
-    /// that, if the index existed when the store was opened. Default: no. Once made, the index
-    /// stays.
+    /// Sets whether opening makes the index that
+    /// [`search_words`](crate::PostgresStore::search_words) needs to be fast. The index makes each
+    /// append more expensive. For a text over 65,536 characters the index has only the first
+    /// 65,536. When a store takes such a text, it logs that, if the index existed when the store
+    /// was opened. Default: no. Once made, the index stays.
     #[must_use]
     pub fn text_search(mut self, index: bool) -> Self {
         self.text_search = index;

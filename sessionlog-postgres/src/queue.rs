@@ -2,9 +2,8 @@
 //!
 //! A transaction costs the server about as much as ten commands in it. So a lane begins a
 //! transaction only if the commands would not soon go with others. While as many commands are under
-//! way as there are lanes, later ones wait for company, unless that takes too long. After a
-//! transaction its callers were answered, and the first of them that come back also wait for the
-//! others.
+//! way as there are lanes, later ones wait for company, unless that takes too long. When a
+//! transaction has answered its callers, the first of them that come back also wait for the others.
 
 mod company;
 mod sleep;

@@ -170,9 +170,9 @@ impl Sql {
                 "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1
                  RETURNING settled",
             ),
-            // The gate is locked by a statement of its own, so that the next one sees all followers
-            // since. In one statement with the question it could find nobody, and followers would
-            // not be told.
+            // The gate is locked in a statement before the question for followers, so that the
+            // question sees all of them. In one statement with the gate, the question could find
+            // nobody, and followers would not be told.
             take_lane_and_gate: fill(
                 "UPDATE {schema}.lanes SET token = $2, seen_at = now() WHERE lane_id = $1
                  RETURNING settled, pg_advisory_xact_lock_shared($3), {WAITS}",

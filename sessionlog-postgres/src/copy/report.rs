@@ -9,9 +9,9 @@ use sessionlog::Error;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CopyReport {
-    /// Number of sessions in the copy. [`lines`](Self::lines) is the number of their lines.
+    /// Number of sessions in the copy.
     pub sessions: usize,
-    /// See [`sessions`](Self::sessions).
+    /// Number of lines in these sessions.
     pub lines: usize,
     /// Number of sessions that were written. The others were in the copy unchanged.
     pub written: usize,

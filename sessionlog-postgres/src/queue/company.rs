@@ -1,4 +1,4 @@
-//! Decides if a transaction waits for the callers that the last one answered.
+//! Decides whether a transaction waits for the callers that the last one answered.
 //!
 //! Callers that wait for their answers fall into two halves, one in the transaction under way and
 //! one after it. Each half pays for a transaction of its own. A part of the last transaction's time

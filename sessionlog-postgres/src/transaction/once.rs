@@ -58,7 +58,7 @@ impl<'a> Transaction<'a> {
 
     /// Notes an id as taken. A few ids are forgotten at a time, from those before the ids that are
     /// to be remembered. If all due ids of a thousand sessions were forgotten at once, that would
-    /// delay all others. The same would happen if all sessions had the same number of ids. Each
+    /// delay all others. The same would happen if all sessions forgot ids at the same count. Each
     /// time, twice as many are forgotten as were taken since, so that ids that an older version
     /// left are forgotten, too.
     pub(super) fn remember(&mut self, key: &str, once: &'a str) {

@@ -1,4 +1,4 @@
-//! Decides if a sidecar is as its store may have left it.
+//! Decides whether a sidecar is as its store may have left it.
 
 use std::io;
 use std::path::Path;

@@ -132,7 +132,7 @@ impl Shard {
         self.start_rewrite(id, source, Origin::Lines, ack, turn);
     }
 
-    /// Finds out if the session has neither summary nor visible message.
+    /// Finds out whether the session has neither summary nor visible message.
     pub(super) fn is_blank(&mut self, id: usize, turn: &mut Turn<'_>) -> Result<Blank> {
         if !self.session(id).settled.meta.text.summary.trim().is_empty() {
             return Ok(Blank::Known(false));

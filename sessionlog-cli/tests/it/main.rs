@@ -4,6 +4,8 @@
 
 mod beside;
 mod copying;
+#[cfg(feature = "sqlite")]
+mod databases;
 mod manners;
 mod reading;
 mod serving;

@@ -483,7 +483,7 @@ fn a_shape_that_is_not_known_is_refused_with_its_line() {
         ("{\"a\":1}\n{\"b\":2}\n", "line 2"),
         ("{\"a\":1}", "line 1"),
         ("not JSON", "line 1"),
-        ("SQLite format 3\0", "agent_messages"),
+        ("SQLite format 3\0", "sessionlog import DIR FILE"),
         ("", "line 1"),
     ] {
         let refused = Transcript::read(text, None).unwrap_err();

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use indicatif::ProgressBar;
 use sessionlog::{ErrorKind, Format, StoreHandle, Transcript};
 
-use super::{Found, key_of, named, read, take_in};
+use super::sqlite::Database;
+use super::{Found, is_database, key_of, named, read, take_in};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::{names, progress, safe};
@@ -15,13 +17,16 @@ use crate::{names, progress, safe};
 struct Report {
     /// By shape: files and messages.
     imported: BTreeMap<&'static str, (usize, usize)>,
-    /// Remarks, each with how many files it is true of.
+    /// The file that was imported last.
+    last: PathBuf,
+    /// Remarks, each with how many conversations it is true of.
     remarks: BTreeMap<String, usize>,
     /// Files that were left, and why.
     left: Vec<(PathBuf, String)>,
 }
 
-/// Imports every file of `root` and below, each conversation to a session of its own.
+/// Imports every file of `root` and below, or the file `root`, each conversation to a session of
+/// its own.
 pub(super) fn import(
     root: &Path,
     prefix: Option<&str>,
@@ -29,18 +34,16 @@ pub(super) fn import(
     chats: &StoreHandle,
 ) -> Result<Outcome> {
     let (mut files, mut report) = (Vec::new(), Report::default());
-    list(root, &mut files, &mut report)?;
-    let bar = progress::counted(files.len(), "files");
+    if root.is_dir() {
+        list(root, &mut files, &mut report)?;
+    } else {
+        files.push(root.to_owned());
+    }
+    let bar = progress::counted(files.len(), "conversations");
     for path in files {
-        let done = match read(&path, format) {
-            Ok(found) => {
-                let key = key(root, &path, prefix, &found.transcript);
-                one(&path, &found, &key, chats, &mut report)
-            }
-            Err(why) => {
-                report.left.push((path, why.to_string()));
-                Ok(())
-            }
+        let done = match is_database(&path) {
+            Ok(true) => database(root, &path, prefix, chats, &mut report, &bar),
+            _ => file(root, path, prefix, format, chats, &mut report),
         };
         if let Err(error) = done {
             bar.finish_and_clear();
@@ -52,6 +55,63 @@ pub(super) fn import(
     bar.finish_and_clear();
     report.tell()?;
     Ok(Outcome::found(report.left.is_empty()))
+}
+
+fn file(
+    root: &Path,
+    path: PathBuf,
+    prefix: Option<&str>,
+    format: Option<Format>,
+    chats: &StoreHandle,
+    report: &mut Report,
+) -> sessionlog::Result<()> {
+    match read(&path, format) {
+        Ok(found) => {
+            let key = key(root, &path, prefix, &found.transcript);
+            one(&path, &found, &key, chats, report)
+        }
+        Err(why) => {
+            report.left.push((path, why.to_string()));
+            Ok(())
+        }
+    }
+}
+
+/// Imports the sessions of a database. One that has none is passed over.
+fn database(
+    root: &Path,
+    path: &Path,
+    prefix: Option<&str>,
+    chats: &StoreHandle,
+    report: &mut Report,
+    bar: &ProgressBar,
+) -> sessionlog::Result<()> {
+    let mut done = Ok(());
+    let read = Database::open(path).and_then(|database| {
+        let Some(database) = database else {
+            return Ok(());
+        };
+        bar.inc_length(database.len()? as u64);
+        database.sessions(|session| {
+            bar.inc(1);
+            match session {
+                Ok((transcript, replaced)) => {
+                    let key = key(root, path, prefix, &transcript);
+                    let found = Found {
+                        transcript,
+                        replaced,
+                    };
+                    done = one(path, &found, &key, chats, report);
+                }
+                Err(why) => report.left.push((path.to_owned(), why)),
+            }
+            done.is_ok()
+        })
+    });
+    if let Err(why) = read {
+        report.left.push((path.to_owned(), why.to_string()));
+    }
+    done
 }
 
 /// The session that a file goes to.
@@ -90,7 +150,7 @@ fn one(
         }
     }
     if messages > 0 || left.is_empty() {
-        report.take(found, messages);
+        report.take(path, found, messages);
     }
     let left = left.into_iter().map(|why| (path.to_owned(), why));
     report.left.extend(left);
@@ -132,7 +192,7 @@ fn list(dir: &Path, files: &mut Vec<PathBuf>, report: &mut Report) -> Result<()>
             if let Err(why) = list(&path, files, report) {
                 report.left.push((path, why.to_string()));
             }
-        } else if kind.is_file() && is_transcript(&name) {
+        } else if kind.is_file() && (is_transcript(&name) || may_be_database(&path)) {
             files.push(path);
         }
     }
@@ -145,13 +205,23 @@ fn is_transcript(name: &str) -> bool {
     !is_hidden && end.is_some_and(|end| end == "json" || end == "jsonl")
 }
 
+/// Returns true if a file is named and begins as a database, and is to be looked into.
+fn may_be_database(path: &Path) -> bool {
+    let end = path.extension().and_then(|end| end.to_str());
+    cfg!(feature = "sqlite")
+        && matches!(end, Some("db" | "sqlite" | "sqlite3"))
+        && is_database(path).unwrap_or(false)
+}
+
 impl Report {
-    fn take(&mut self, found: &Found, messages: usize) {
+    fn take(&mut self, path: &Path, found: &Found, messages: usize) {
         let of = self
             .imported
             .entry(named(found.transcript.format).0)
             .or_default();
-        *of = (of.0 + 1, of.1 + messages);
+        // A database has several conversations.
+        *of = (of.0 + usize::from(self.last != path), of.1 + messages);
+        self.last = path.to_owned();
         for remark in found.remarks() {
             *self.remarks.entry(remark).or_default() += 1;
         }
@@ -169,8 +239,9 @@ impl Report {
         if self.imported.is_empty() {
             out.line("no file was imported")?;
         }
-        for (remark, files) in &self.remarks {
-            out.line(&format!("{remark} (in {})", output::count(*files, "file")))?;
+        for (remark, many) in &self.remarks {
+            let many = output::count(*many, "conversation");
+            out.line(&format!("{remark} (in {many})"))?;
         }
         for (path, why) in &self.left {
             let line = format!("{}: left as it is: {why}", path.display());

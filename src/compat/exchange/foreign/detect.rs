@@ -24,9 +24,8 @@ const ROLES: [&str; 6] = [
 pub(in super::super) fn detect(text: &str) -> Result<Format> {
     if text.starts_with("SQLite format 3") {
         return Err(invalid(
-            "a database of SQLite, which is not read; sessions of OpenAI's agents SDK come out of \
-             it with: sqlite3 FILE \"select message_data from agent_messages where session_id = \
-             'ID' order by id\"",
+            "a database of SQLite, which is no text; the command line reads sessions of OpenAI's \
+             Agents SDK out of its file: sessionlog import DIR FILE",
         ));
     }
     if let Ok(value) = serde_json::from_str::<Value>(text) {

@@ -1,5 +1,6 @@
 //! `sessionlog import`: conversations from elsewhere.
 
+mod kimi_code;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(not(feature = "sqlite"))]
@@ -65,7 +66,10 @@ use crate::{names, safe};
 /// So is every session of a database of SQLite in which OpenAI's Agents SDK keeps them
 /// (SQLiteSession, AdvancedSQLiteSession): of a file that is one, and of those in a directory that
 /// end in .db, .sqlite or .sqlite3. Branches become sessions of their own. The database is only
-/// read, and may be in use.
+/// read, and may be in use; SQLite may leave an empty -wal and a -shm beside it.
+///
+/// Kimi Code's title and pictures stand beside its wire.jsonl: import that where it is, or the
+/// directory of its session. Each of its agents is a session of its own.
 ///
 /// kimi makes a new session of a context file of kimi-cli. picoclaw takes a directory of
 /// PicoClaw's older manager, one JSON file per session: what is imported is renamed there to
@@ -78,6 +82,7 @@ use crate::{names, safe};
 Examples:
   sessionlog import DIR ~/.claude/projects
   sessionlog import DIR ~/.codex/sessions --to codex
+  sessionlog import DIR ~/.kimi-code/sessions
   sessionlog import DIR conversations.db --to agents
   sessionlog import DIR messages.json --to telegram:123456
   sessionlog import DIR context.jsonl --format kimi --to cli:old
@@ -124,6 +129,8 @@ enum Shape {
     Openclaw,
     /// A context file of kimi-cli
     Kimi,
+    /// A session of Kimi Code: the wire.jsonl of an agent
+    KimiCode,
     /// A directory of PicoClaw's older manager
     Picoclaw,
 }
@@ -142,6 +149,7 @@ impl From<Shape> for Format {
             Shape::Langchain => Self::LangChain,
             Shape::Openclaw => Self::OpenClaw,
             Shape::Kimi => Self::KimiCli,
+            Shape::KimiCode => Self::KimiCode,
             Shape::Picoclaw => Self::Picoclaw,
         }
     }
@@ -161,6 +169,7 @@ fn named(format: Format) -> (&'static str, &'static str) {
         Format::Codex => ("Codex", "codex"),
         Format::GeminiCli => ("Gemini CLI", "gemini-cli"),
         Format::KimiCli => ("kimi-cli", "kimi"),
+        Format::KimiCode => ("Kimi Code", "kimi-code"),
         Format::LangChain => ("LangChain", "langchain"),
         Format::OpenClaw => ("OpenClaw", "openclaw"),
         Format::Picoclaw => ("PicoClaw's older manager", "picoclaw"),
@@ -313,8 +322,11 @@ fn read(source: &Path, format: Option<Format>) -> Result<Found> {
     };
     read.map_err(|error| Failure::new(format!("read {}: {error}", source.display())))?;
     let (text, replaced) = mended(bytes);
+    let text = kimi_code::with_pictures(text, source);
+    let mut transcript = Transcript::read(&text, format)?;
+    kimi_code::complete(&mut transcript, source);
     Ok(Found {
-        transcript: Transcript::read(&text, format)?,
+        transcript,
         replaced,
     })
 }

@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use sessionlog::{ErrorKind, Format, StoreHandle, Transcript};
 
 use super::sqlite::Database;
-use super::{Found, is_database, key_of, named, read, take_in};
+use super::{Found, is_database, key_of, kimi_code, named, read, take_in};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::{names, progress, safe};
@@ -179,6 +179,10 @@ fn is_of_one(kind: ErrorKind) -> bool {
 /// The files in a directory and below, in the order of their names. Links are not followed.
 /// A directory below that cannot be read is left.
 fn list(dir: &Path, files: &mut Vec<PathBuf>, report: &mut Report) -> Result<()> {
+    if let Some(wires) = kimi_code::wires(dir) {
+        files.extend(wires);
+        return Ok(());
+    }
     let cannot = |error| Failure::new(format!("read {}: {error}", dir.display()));
     let entries = std::fs::read_dir(dir).map_err(cannot)?;
     let mut entries = entries

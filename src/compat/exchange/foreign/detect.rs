@@ -40,6 +40,11 @@ pub(in super::super) fn detect(text: &str) -> Result<Format> {
     for record in records(text) {
         let (at, record) = record?;
         last = at + 1;
+        if is_event_of_kimi_cli(&record) {
+            return Err(invalid(format!(
+                "line {last}: an event of kimi-cli; its conversation is in context.jsonl beside it"
+            )));
+        }
         match of_line(&record) {
             // What is only ours or kimi-cli's may come later.
             Some(Format::Jsonl) => is_plain = true,
@@ -109,6 +114,13 @@ fn of_line(record: &Value) -> Option<Format> {
 fn of_record(record: &Value) -> Option<Format> {
     let kind = named(record, "type");
     let has = |field: &str| record.get(field).is_some();
+    // The first record of kimi-cli's `wire.jsonl` has a version, too, and no time.
+    if kind == "metadata" && has("protocol_version") && has("created_at")
+        || matches!(kind, "turn.prompt" | "turn.steer")
+        || kind.starts_with("context.")
+    {
+        return Some(Format::KimiCode);
+    }
     if record["lc"].is_number() || has("data") && record["data"]["content"] != Value::Null {
         return Some(Format::LangChain);
     }
@@ -148,6 +160,12 @@ fn of_record(record: &Value) -> Option<Format> {
             | "custom_tool_call_output"
     );
     is_item.then_some(Format::OpenAiResponses)
+}
+
+/// A record of the `wire.jsonl` of kimi-cli, which holds what its screen was told.
+fn is_event_of_kimi_cli(record: &Value) -> bool {
+    let message = &record["message"];
+    record["timestamp"].is_number() && message["type"].is_string() && message["payload"].is_object()
 }
 
 /// The shape of a message with a role, from the types of its parts.

@@ -13,7 +13,7 @@ mod sqlite {
 
     use crate::failure::{Failure, Result};
 
-    pub(super) struct Database(std::convert::Infallible);
+    pub(super) enum Database {}
 
     impl Database {
         pub(super) fn open(path: &Path) -> Result<Option<Self>> {
@@ -27,14 +27,14 @@ mod sqlite {
         }
 
         pub(super) fn len(&self) -> Result<usize> {
-            match self.0 {}
+            match *self {}
         }
 
         pub(super) fn sessions(
             &self,
             _: impl FnMut(std::result::Result<(Transcript, usize), String>) -> bool,
         ) -> Result<()> {
-            match self.0 {}
+            match *self {}
         }
     }
 }
@@ -44,7 +44,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use sessionlog::{Format, StoreHandle, StoreOptions, Transcript};
+use sessionlog::{Durability, Format, StoreHandle, StoreOptions, Transcript};
 
 use crate::commands::migrate;
 use crate::failure::{Failure, Outcome, Result};
@@ -197,17 +197,21 @@ impl Import {
             return Ok(Outcome::found(report.skipped.is_empty()));
         }
         let format = self.format.map(Format::from);
-        // No other writer waits behind a long conversation.
-        let options = StoreOptions::new().max_batch_bytes(LONGEST);
+        // No other writer waits behind a long conversation. All is on disk once the store is
+        // closed, and nothing is told before.
+        let options = StoreOptions::new()
+            .max_batch_bytes(LONGEST)
+            .durability(Durability::Buffered);
         let is_database = !is_tree && is_database(&self.source)?;
         if is_database {
             check_database(&self.source, format)?;
         }
         if is_tree || is_database {
             let store = self.dir.create_with(self.writing, options)?;
-            let outcome = tree::import(&self.source, self.to.as_deref(), format, &store.handle());
+            let to = self.to.as_deref();
+            let imported = tree::import(&self.source, to, format, &store.handle());
             store.close()?;
-            return outcome;
+            return imported?.tell();
         }
         let found = read(&self.source, format)?;
         let key = self.key(&found)?;

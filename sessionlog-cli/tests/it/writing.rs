@@ -508,6 +508,24 @@ fn sessions_of_kimi_code_come_with_their_agents_titles_times_and_pictures() {
         let second = told("", "2026-07-19T09:00:00Z", "2026-07-19T11:00:00Z");
         assert_eq!(dates("kimi-code:session_2"), second);
     });
+    // Files of kimi-cli that have the same names.
+    let older = fixture.beside("kimi").join("session_0");
+    fs::create_dir_all(&older).unwrap();
+    let context = r#"{"role":"_system_prompt","content":"be"}
+{"role":"user","content":"hi"}"#;
+    let event = r#"{"timestamp":1.5,"message":{"type":"TurnBegin","payload":{"user_input":"hi"}}}"#;
+    for (name, text) in [
+        ("context.jsonl", context),
+        ("wire.jsonl", event),
+        ("state.json", "{}"),
+    ] {
+        fs::write(older.join(name), text).unwrap();
+    }
+    let told = run("import", &dir, &[older.to_str().unwrap()]).exits(0);
+    assert!(
+        told.contains("kimi-cli: 1 file, 1 message imported"),
+        "{told}"
+    );
     // One of them, by its directory or its file.
     let one = tree.join("wd_work_0a1b/session_1");
     run("import", &dir, &[one.to_str().unwrap(), "--to", "k"]).exits(0);

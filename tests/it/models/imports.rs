@@ -622,7 +622,7 @@ fn kimi_code_is_read_with_tools_pictures_reminders_and_compactions() {
         result("Read:0", json!({"output": "late"})),
         json!({"type": "context.apply_compaction", "summary": "So far: …", "compactedCount": 4,
             "tokensBefore": 9, "tokensAfter": 2, "keptUserMessageCount": 1}),
-        // As the version 1.6 has a message.
+        // A message as newer ones are.
         json!({"type": "context.append_message", "agentId": "main", "message": {
             "message": {"role": "user", "content": [{"type": "text", "text": "go on"}]}, "meta": {"origin": {"kind": "user"}}}}),
     ];

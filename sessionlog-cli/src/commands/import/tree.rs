@@ -14,7 +14,7 @@ use crate::{names, progress, safe};
 
 /// The counts of files by outcome.
 #[derive(Default)]
-struct Report {
+pub(super) struct Report {
     /// By shape: files and messages.
     imported: BTreeMap<&'static str, (usize, usize)>,
     /// The file that was imported last.
@@ -23,6 +23,8 @@ struct Report {
     remarks: BTreeMap<String, usize>,
     /// Files that were left, and why.
     left: Vec<(PathBuf, String)>,
+    /// Why it ended early.
+    failed: Option<sessionlog::Error>,
 }
 
 /// Imports every file of `root` and below, or the file `root`, each conversation to a session of
@@ -32,7 +34,7 @@ pub(super) fn import(
     prefix: Option<&str>,
     format: Option<Format>,
     chats: &StoreHandle,
-) -> Result<Outcome> {
+) -> Result<Report> {
     let (mut files, mut report) = (Vec::new(), Report::default());
     if root.is_dir() {
         list(root, &mut files, &mut report)?;
@@ -46,15 +48,13 @@ pub(super) fn import(
             _ => file(root, path, prefix, format, chats, &mut report),
         };
         if let Err(error) = done {
-            bar.finish_and_clear();
-            report.tell()?;
-            return Err(error.into());
+            report.failed = Some(error);
+            break;
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    report.tell()?;
-    Ok(Outcome::found(report.left.is_empty()))
+    Ok(report)
 }
 
 fn file(
@@ -189,6 +189,8 @@ fn list(dir: &Path, files: &mut Vec<PathBuf>, report: &mut Report) -> Result<()>
         .collect::<std::io::Result<Vec<_>>>()
         .map_err(cannot)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
+    // What kimi-cli keeps beside a conversation.
+    let is_of_kimi = dir.join("context.jsonl").is_file();
     for entry in entries {
         let (path, kind) = (entry.path(), entry.file_type().map_err(cannot)?);
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -196,7 +198,10 @@ fn list(dir: &Path, files: &mut Vec<PathBuf>, report: &mut Report) -> Result<()>
             if let Err(why) = list(&path, files, report) {
                 report.left.push((path, why.to_string()));
             }
-        } else if kind.is_file() && (is_transcript(&name) || may_be_database(&path)) {
+            continue;
+        }
+        let is_beside = is_of_kimi && matches!(&*name, "wire.jsonl" | "state.json");
+        if kind.is_file() && !is_beside && (is_transcript(&name) || may_be_database(&path)) {
             files.push(path);
         }
     }
@@ -231,7 +236,11 @@ impl Report {
         }
     }
 
-    fn tell(&self) -> Result<()> {
+    /// Tells what came of it.
+    ///
+    /// # Errors
+    /// What ended it early.
+    pub(super) fn tell(self) -> Result<Outcome> {
         let mut out = Output::new();
         for (shape, (files, messages)) in &self.imported {
             out.line(&format!(
@@ -251,6 +260,10 @@ impl Report {
             let line = format!("{}: left as it is: {why}", path.display());
             out.line(&out.paint(output::BAD, &safe::line(&names::text(&line))))?;
         }
-        out.finish()
+        out.finish()?;
+        match self.failed {
+            Some(error) => Err(error.into()),
+            None => Ok(Outcome::found(self.left.is_empty())),
+        }
     }
 }

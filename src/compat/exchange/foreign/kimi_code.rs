@@ -105,7 +105,7 @@ impl Fold {
             }
             "context.append_message" => {
                 let message = &record["message"];
-                // Since the version 1.6 what it is made of stands beside where it is from.
+                // Newer ones have what they are made of beside where they are from.
                 let (message, more) = if message["message"].is_object() {
                     (&message["message"], &message["meta"])
                 } else {

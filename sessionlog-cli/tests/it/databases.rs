@@ -123,8 +123,8 @@ fn each_session_of_a_database_of_the_agents_sdk_becomes_one_with_its_times() {
     assert_eq!(times, [0, 1, 3, 5].map(time));
     fixture.read(|chats| {
         let meta = chats.session_meta("responses:user-2").wait().unwrap();
-        assert_eq!(meta.created_at.to_string(), "2025-03-02T10:00:00Z");
-        assert_eq!(meta.updated_at.to_string(), "2025-03-02T10:00:00Z");
+        assert_eq!(meta.created_at, "2025-03-02T10:00:00Z");
+        assert_eq!(meta.updated_at, "2025-03-02T10:00:00Z");
     });
     assert!(
         fs::read(path).unwrap() == before,

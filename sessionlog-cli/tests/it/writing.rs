@@ -488,11 +488,7 @@ fn sessions_of_kimi_code_come_with_their_agents_titles_times_and_pictures() {
     fixture.read(|chats| {
         let dates = |key: &str| {
             let meta = chats.session_meta(key).wait().unwrap();
-            (
-                meta.tags.title,
-                meta.created_at.to_string(),
-                meta.updated_at.to_string(),
-            )
+            (meta.tags.title, meta.created_at, meta.updated_at)
         };
         let told = |title: &str, created: &str, updated: &str| {
             (title.into(), created.into(), updated.into())
@@ -508,7 +504,27 @@ fn sessions_of_kimi_code_come_with_their_agents_titles_times_and_pictures() {
         let second = told("", "2026-07-19T09:00:00Z", "2026-07-19T11:00:00Z");
         assert_eq!(dates("kimi-code:session_2"), second);
     });
-    // Files of kimi-cli that have the same names.
+    // One of them, by its directory or its file.
+    let one = tree.join("wd_work_0a1b/session_1");
+    run("import", &dir, &[one.to_str().unwrap(), "--to", "k"]).exits(0);
+    assert!(keys(&dir).contains(&"k:session_1".into()));
+    let file = one.join("agents/main/wire.jsonl");
+    let told = run("import", &dir, &[file.to_str().unwrap(), "--to", "file"]).exits(0);
+    assert!(
+        told.contains("1 message of Kimi Code imported to file"),
+        "{told}"
+    );
+    assert!(
+        run("show", &dir, &["file", "--json"])
+            .exits(0)
+            .contains("iVBORw0KGgo=")
+    );
+}
+
+#[test]
+fn what_kimi_cli_keeps_beside_a_conversation_is_passed_over() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
     let older = fixture.beside("kimi").join("session_0");
     fs::create_dir_all(&older).unwrap();
     let context = r#"{"role":"_system_prompt","content":"be"}
@@ -526,32 +542,38 @@ fn sessions_of_kimi_code_come_with_their_agents_titles_times_and_pictures() {
         told.contains("kimi-cli: 1 file, 1 message imported"),
         "{told}"
     );
-    // One of them, by its directory or its file.
-    let one = tree.join("wd_work_0a1b/session_1");
-    run("import", &dir, &[one.to_str().unwrap(), "--to", "k"]).exits(0);
-    assert!(keys(&dir).contains(&"k:session_1".into()));
-    let file = one.join("agents/main/wire.jsonl");
-    let told = run("import", &dir, &[file.to_str().unwrap(), "--to", "file"]).exits(0);
-    assert!(
-        told.contains("1 message of Kimi Code imported to file"),
-        "{told}"
-    );
-    assert!(
-        run("show", &dir, &["file", "--json"])
-            .exits(0)
-            .contains("iVBORw0KGgo=")
-    );
-    // An address leads nowhere else.
+}
+
+#[test]
+fn the_address_of_a_picture_of_kimi_code_leads_to_no_other_file() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let file = fixture.beside("wire.jsonl");
+    fs::create_dir(fixture.beside("blobs")).unwrap();
     let secret = fixture.beside("secret");
     fs::write(&secret, "c2VjcmV0").unwrap();
-    let bad = fs::read_to_string(&file).unwrap();
-    let bad = bad.replace("png;0a1b", &format!("png;{}", secret.display()));
-    fs::write(&file, bad).unwrap();
-    run("import", &dir, &[file.to_str().unwrap(), "--to", "bad"]).exits(0);
+    for address in [secret.to_str().unwrap(), "../secret", "..", ""] {
+        let bad = wire("look").replace("png;0a1b", &format!("png;{address}"));
+        fs::write(&file, bad).unwrap();
+        run("import", &dir, &[file.to_str().unwrap(), "--to", "bad"]).exits(0);
+    }
+    let shown = run("show", &dir, &["bad", "--json"]).exits(0);
     assert!(
-        !run("show", &dir, &["bad", "--json"])
-            .exits(0)
-            .contains("c2VjcmV0")
+        !shown.contains("c2VjcmV0") && shown.contains("[media missing]"),
+        "{shown}"
+    );
+}
+
+#[cfg(not(feature = "sqlite"))]
+#[test]
+fn a_build_that_reads_no_database_says_how_to_get_one_that_does() {
+    let fixture = Fixture::empty();
+    let path = fixture.beside("agents.db");
+    fs::write(&path, "SQLite format 3\0").unwrap();
+    let refused = run("import", &fixture.dir(), &[path.to_str().unwrap()]).fails();
+    assert!(
+        refused.contains("cargo install sessionlog-cli"),
+        "{refused}"
     );
 }
 

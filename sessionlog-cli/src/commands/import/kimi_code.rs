@@ -45,16 +45,13 @@ pub(super) fn with_pictures(text: String, path: &Path) -> String {
                 .all(is_base64)
                 .then(|| format!("data:{kind};base64,{data}"))
         });
-        match found {
-            Some(data) => {
-                whole.push_str("\"url\":\"");
-                whole.push_str(&data);
-                whole.push_str(&piece[address.len()..]);
-            }
-            None => {
-                whole.push_str(BLOB);
-                whole.push_str(piece);
-            }
+        if let Some(data) = found {
+            whole.push_str("\"url\":\"");
+            whole.push_str(&data);
+            whole.push_str(&piece[address.len()..]);
+        } else {
+            whole.push_str(BLOB);
+            whole.push_str(piece);
         }
     }
     whole

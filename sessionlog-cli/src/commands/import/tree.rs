@@ -230,7 +230,7 @@ impl Report {
             .or_default();
         // A database has several conversations.
         *of = (of.0 + usize::from(self.last != path), of.1 + messages);
-        self.last = path.to_owned();
+        path.clone_into(&mut self.last);
         for remark in found.remarks() {
             *self.remarks.entry(remark).or_default() += 1;
         }

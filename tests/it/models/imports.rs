@@ -568,14 +568,16 @@ fn kimi_step(step: &str, text: &str) -> [Value; 3] {
     ]
 }
 
+/// A call of a tool in the step `s1`.
+fn kimi_call(id: &str, name: &str) -> Value {
+    kimi_event(
+        &json!({"type": "tool.call", "uuid": id, "turnId": "0", "step": 1, "stepUuid": "s1",
+            "toolCallId": id, "name": name, "args": {"path": "/x"}}),
+    )
+}
+
 #[test]
 fn kimi_code_is_read_with_tools_pictures_reminders_and_compactions() {
-    let call = |id: &str, name: &str| {
-        kimi_event(
-            &json!({"type": "tool.call", "uuid": id, "turnId": "0", "step": 1, "stepUuid": "s1",
-            "toolCallId": id, "name": name, "args": {"path": "/x"}}),
-        )
-    };
     let result = |id: &str, result: Value| {
         kimi_event(
             &json!({"type": "tool.result", "parentUuid": id, "toolCallId": id, "result": result}),
@@ -602,8 +604,8 @@ fn kimi_code_is_read_with_tools_pictures_reminders_and_compactions() {
         kimi_event(
             &json!({"type": "content.part", "stepUuid": "s1", "part": {"type": "text", "text": "I look."}}),
         ),
-        call("Read:0", "Read"),
-        call("Bash:1", "Bash"),
+        kimi_call("Read:0", "Read"),
+        kimi_call("Bash:1", "Bash"),
         result(
             "Bash:1",
             json!({"output": "no such file", "isError": true, "note": "exit 1"}),

@@ -1,12 +1,50 @@
 //! `sessionlog import`: conversations from elsewhere.
 
+mod kimi_code;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(not(feature = "sqlite"))]
+mod sqlite {
+    //! In the place of what reads databases.
+
+    use std::path::Path;
+
+    use sessionlog::Transcript;
+
+    use crate::failure::{Failure, Result};
+
+    pub(super) enum Database {}
+
+    impl Database {
+        pub(super) fn open(path: &Path) -> Result<Option<Self>> {
+            let what = format!(
+                "{}: a database of SQLite, which this build does not read",
+                path.display()
+            );
+            let hint = "cargo install sessionlog-cli reads them; this was built without its \
+                feature sqlite";
+            Err(Failure::new(what).hint(hint))
+        }
+
+        pub(super) fn len(&self) -> Result<usize> {
+            match *self {}
+        }
+
+        pub(super) fn sessions(
+            &self,
+            _: impl FnMut(std::result::Result<(Transcript, usize), String>) -> bool,
+        ) -> Result<()> {
+            match *self {}
+        }
+    }
+}
 mod tree;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use sessionlog::{Format, StoreHandle, StoreOptions, Transcript};
+use sessionlog::{Durability, Format, StoreHandle, StoreOptions, Transcript};
 
 use crate::commands::migrate;
 use crate::failure::{Failure, Outcome, Result};
@@ -25,6 +63,14 @@ use crate::{names, safe};
 /// its own; --to is the beginning of their keys then. Sessions that have messages are left as they
 /// are, so that it can be run again.
 ///
+/// So is every session of a database of SQLite in which OpenAI's Agents SDK keeps them
+/// (SQLiteSession, AdvancedSQLiteSession): of a file that is one, and of those in a directory that
+/// end in .db, .sqlite or .sqlite3. Branches become sessions of their own. The database is only
+/// read, and may be in use; SQLite may leave an empty -wal and a -shm beside it.
+///
+/// Kimi Code's title and pictures stand beside its wire.jsonl: import that where it is, or the
+/// directory of its session. Each of its agents is a session of its own.
+///
 /// kimi makes a new session of a context file of kimi-cli. picoclaw takes a directory of
 /// PicoClaw's older manager, one JSON file per session: what is imported is renamed there to
 /// *.json.migrated, and what a session had becomes a backup. Its files say which sessions they are,
@@ -36,6 +82,8 @@ use crate::{names, safe};
 Examples:
   sessionlog import DIR ~/.claude/projects
   sessionlog import DIR ~/.codex/sessions --to codex
+  sessionlog import DIR ~/.kimi-code/sessions
+  sessionlog import DIR conversations.db --to agents
   sessionlog import DIR messages.json --to telegram:123456
   sessionlog import DIR context.jsonl --format kimi --to cli:old
   sessionlog import DIR ~/.picoclaw/old-sessions --format picoclaw
@@ -63,7 +111,7 @@ enum Shape {
     Jsonl,
     /// The messages of OpenAI's chat completions
     Openai,
-    /// The items of OpenAI's responses or its agents SDK
+    /// The items of OpenAI's responses or its Agents SDK, also a database of the latter
     Responses,
     /// What Anthropic's messages API takes
     Anthropic,
@@ -81,6 +129,8 @@ enum Shape {
     Openclaw,
     /// A context file of kimi-cli
     Kimi,
+    /// A session of Kimi Code: the wire.jsonl of an agent
+    KimiCode,
     /// A directory of PicoClaw's older manager
     Picoclaw,
 }
@@ -99,6 +149,7 @@ impl From<Shape> for Format {
             Shape::Langchain => Self::LangChain,
             Shape::Openclaw => Self::OpenClaw,
             Shape::Kimi => Self::KimiCli,
+            Shape::KimiCode => Self::KimiCode,
             Shape::Picoclaw => Self::Picoclaw,
         }
     }
@@ -118,6 +169,7 @@ fn named(format: Format) -> (&'static str, &'static str) {
         Format::Codex => ("Codex", "codex"),
         Format::GeminiCli => ("Gemini CLI", "gemini-cli"),
         Format::KimiCli => ("kimi-cli", "kimi"),
+        Format::KimiCode => ("Kimi Code", "kimi-code"),
         Format::LangChain => ("LangChain", "langchain"),
         Format::OpenClaw => ("OpenClaw", "openclaw"),
         Format::Picoclaw => ("PicoClaw's older manager", "picoclaw"),
@@ -145,13 +197,21 @@ impl Import {
             return Ok(Outcome::found(report.skipped.is_empty()));
         }
         let format = self.format.map(Format::from);
-        // No other writer waits behind a long conversation.
-        let options = StoreOptions::new().max_batch_bytes(LONGEST);
-        if is_tree {
+        // No other writer waits behind a long conversation. All is on disk once the store is
+        // closed, and nothing is told before.
+        let options = StoreOptions::new()
+            .max_batch_bytes(LONGEST)
+            .durability(Durability::Buffered);
+        let is_database = !is_tree && is_database(&self.source)?;
+        if is_database {
+            check_database(&self.source, format)?;
+        }
+        if is_tree || is_database {
             let store = self.dir.create_with(self.writing, options)?;
-            let outcome = tree::import(&self.source, self.to.as_deref(), format, &store.handle());
+            let to = self.to.as_deref();
+            let imported = tree::import(&self.source, to, format, &store.handle());
             store.close()?;
-            return outcome;
+            return imported?.tell();
         }
         let found = read(&self.source, format)?;
         let key = self.key(&found)?;
@@ -207,9 +267,13 @@ struct Found {
 impl Found {
     /// Returns its conversations, each with the key of its session; the first one goes to `key`.
     fn conversations(&self, key: &str) -> Vec<(String, &Transcript)> {
+        let kind = match self.transcript.format {
+            Format::OpenAiResponses => "branch",
+            _ => "agent",
+        };
         let branches = self.transcript.branches.iter().map(|branch| {
             let id = branch.id.as_deref().unwrap_or_default();
-            (format!("{key}:agent:{id}"), branch)
+            (format!("{key}:{kind}:{id}"), branch)
         });
         let first = std::iter::once((key.to_owned(), &self.transcript));
         first.chain(branches).collect()
@@ -260,16 +324,53 @@ fn read(source: &Path, format: Option<Format>) -> Result<Found> {
         std::fs::File::open(source).and_then(|mut file| file.read_to_end(&mut bytes))
     };
     read.map_err(|error| Failure::new(format!("read {}: {error}", source.display())))?;
-    let (text, replaced) = match String::from_utf8(bytes) {
+    let (text, replaced) = mended(bytes);
+    let text = kimi_code::with_pictures(text, source);
+    let mut transcript = Transcript::read(&text, format)?;
+    kimi_code::complete(&mut transcript, source);
+    Ok(Found {
+        transcript,
+        replaced,
+    })
+}
+
+/// The text of bytes, and how many of its characters stand for what was no UTF-8.
+fn mended(bytes: Vec<u8>) -> (String, usize) {
+    match String::from_utf8(bytes) {
         Ok(text) => (text, 0),
         Err(error) => {
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
             let replaced = text.matches('\u{fffd}').count();
             (text, replaced)
         }
-    };
-    Ok(Found {
-        transcript: Transcript::read(&text, format)?,
-        replaced,
-    })
+    }
+}
+
+/// Returns true if a file begins as databases of SQLite do.
+fn is_database(path: &Path) -> Result<bool> {
+    const BEGINNING: &[u8] = b"SQLite format 3\0";
+    if !path.is_file() {
+        return Ok(false);
+    }
+    let mut begins = Vec::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(BEGINNING.len() as u64).read_to_end(&mut begins))
+        .map_err(|error| Failure::new(format!("read {}: {error}", path.display())))?;
+    Ok(begins == BEGINNING)
+}
+
+/// Refuses a database that has nothing to import.
+fn check_database(path: &Path, format: Option<Format>) -> Result<()> {
+    if !matches!(format, None | Some(Format::OpenAiResponses)) {
+        let what = format!("{}: a database of SQLite", path.display());
+        return Err(Failure::new(what).hint("leave --format out, or name responses"));
+    }
+    if sqlite::Database::open(path)?.is_none() {
+        return Err(Failure::new(format!(
+            "{}: a database of SQLite without sessions of OpenAI's Agents SDK: no table has the \
+             columns id, session_id and message_data",
+            path.display()
+        )));
+    }
+    Ok(())
 }

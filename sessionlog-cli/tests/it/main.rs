@@ -5,6 +5,8 @@
 mod beside;
 #[cfg(feature = "postgres")]
 mod copying;
+#[cfg(feature = "sqlite")]
+mod databases;
 mod manners;
 mod reading;
 #[cfg(feature = "serve")]

@@ -439,6 +439,159 @@ fn a_session_of_claude_code_and_its_agents_files_are_sessions_of_their_own() {
     }
 }
 
+/// The records of an agent of Kimi Code to which the user says that, with a picture beside.
+fn wire(text: &str) -> String {
+    format!(
+        r#"{{"type":"metadata","protocol_version":"1.5","created_at":1784455200000}}
+{{"type":"context.append_message","message":{{"role":"user","content":[{{"type":"text","text":"{text}"}},{{"type":"image_url","imageUrl":{{"url":"blobref:image/png;0a1b"}}}}],"toolCalls":[],"origin":{{"kind":"user"}}}},"time":1784455201000}}
+{{"type":"plan_mode.enter","id":"p","time":1784455202000}}
+"#
+    )
+}
+
+#[test]
+fn sessions_of_kimi_code_come_with_their_agents_titles_times_and_pictures() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let tree = fixture.beside(".kimi-code").join("sessions");
+    let states = [
+        (
+            "session_1",
+            r#"{"version":2,"title":"Fix the parser","createdAt":1784455100000,"updatedAt":1784455300000,"agents":{}}"#,
+        ),
+        (
+            "session_2",
+            r#"{"title":"","createdAt":"2026-07-19T09:00:00.000Z","updatedAt":"2026-07-19T11:00:00.000Z"}"#,
+        ),
+    ];
+    for (session, state) in states {
+        let session = tree.join("wd_work_0a1b").join(session);
+        for agent in ["main", "agent-0"] {
+            let agent = session.join("agents").join(agent);
+            fs::create_dir_all(agent.join("blobs")).unwrap();
+            fs::write(agent.join("wire.jsonl"), wire("look")).unwrap();
+        }
+        fs::write(session.join("agents/main/blobs/0a1b"), "iVBORw0KGgo=").unwrap();
+        fs::write(session.join("state.json"), state).unwrap();
+        // Theirs, and no conversation.
+        fs::create_dir(session.join("tasks")).unwrap();
+        fs::write(session.join("tasks/1.json"), "{}").unwrap();
+    }
+    let told = run("import", &dir, &[tree.to_str().unwrap()]).exits(0);
+    assert!(
+        told.contains("Kimi Code: 4 files, 4 messages imported")
+            && told
+                .contains("left out, 1 times: a record \"plan_mode.enter\" (in 4 conversations)")
+            && told.contains("whose file is not there (in 2 conversations)"),
+        "{told}"
+    );
+    let main = "kimi-code:session_1";
+    assert_eq!(
+        keys(&dir),
+        [
+            main,
+            "kimi-code:session_1:agent:agent-0",
+            "kimi-code:session_2",
+            "kimi-code:session_2:agent:agent-0"
+        ]
+    );
+    let shown = run("show", &dir, &[main, "--json"]).exits(0);
+    assert!(
+        shown.contains("data:image/png;base64,iVBORw0KGgo="),
+        "{shown}"
+    );
+    fixture.read(|chats| {
+        let dates = |key: &str| {
+            let meta = chats.session_meta(key).wait().unwrap();
+            (meta.tags.title, meta.created_at, meta.updated_at)
+        };
+        let told = |title: &str, created: &str, updated: &str| {
+            (title.into(), created.into(), updated.into())
+        };
+        assert_eq!(
+            dates(main),
+            told(
+                "Fix the parser",
+                "2026-07-19T09:58:20Z",
+                "2026-07-19T10:01:40Z"
+            )
+        );
+        let second = told("", "2026-07-19T09:00:00Z", "2026-07-19T11:00:00Z");
+        assert_eq!(dates("kimi-code:session_2"), second);
+    });
+    // One of them, by its directory or its file.
+    let one = tree.join("wd_work_0a1b/session_1");
+    run("import", &dir, &[one.to_str().unwrap(), "--to", "k"]).exits(0);
+    assert!(keys(&dir).contains(&"k:session_1".into()));
+    let file = one.join("agents/main/wire.jsonl");
+    let told = run("import", &dir, &[file.to_str().unwrap(), "--to", "file"]).exits(0);
+    assert!(
+        told.contains("1 message of Kimi Code imported to file"),
+        "{told}"
+    );
+    assert!(
+        run("show", &dir, &["file", "--json"])
+            .exits(0)
+            .contains("iVBORw0KGgo=")
+    );
+}
+
+#[test]
+fn what_kimi_cli_keeps_beside_a_conversation_is_passed_over() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let older = fixture.beside("kimi").join("session_0");
+    fs::create_dir_all(&older).unwrap();
+    let context = r#"{"role":"_system_prompt","content":"be"}
+{"role":"user","content":"hi"}"#;
+    let event = r#"{"timestamp":1.5,"message":{"type":"TurnBegin","payload":{"user_input":"hi"}}}"#;
+    for (name, text) in [
+        ("context.jsonl", context),
+        ("wire.jsonl", event),
+        ("state.json", "{}"),
+    ] {
+        fs::write(older.join(name), text).unwrap();
+    }
+    let told = run("import", &dir, &[older.to_str().unwrap()]).exits(0);
+    assert!(
+        told.contains("kimi-cli: 1 file, 1 message imported"),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_address_of_a_picture_of_kimi_code_leads_to_no_other_file() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let file = fixture.beside("wire.jsonl");
+    fs::create_dir(fixture.beside("blobs")).unwrap();
+    let secret = fixture.beside("secret");
+    fs::write(&secret, "c2VjcmV0").unwrap();
+    for address in [secret.to_str().unwrap(), "../secret", "..", ""] {
+        let bad = wire("look").replace("png;0a1b", &format!("png;{address}"));
+        fs::write(&file, bad).unwrap();
+        run("import", &dir, &[file.to_str().unwrap(), "--to", "bad"]).exits(0);
+    }
+    let shown = run("show", &dir, &["bad", "--json"]).exits(0);
+    assert!(
+        !shown.contains("c2VjcmV0") && shown.contains("[media missing]"),
+        "{shown}"
+    );
+}
+
+#[cfg(not(feature = "sqlite"))]
+#[test]
+fn a_build_that_reads_no_database_says_how_to_get_one_that_does() {
+    let fixture = Fixture::empty();
+    let path = fixture.beside("agents.db");
+    fs::write(&path, "SQLite format 3\0").unwrap();
+    let refused = run("import", &fixture.dir(), &[path.to_str().unwrap()]).fails();
+    assert!(
+        refused.contains("cargo install sessionlog-cli"),
+        "{refused}"
+    );
+}
+
 #[test]
 fn one_conversation_that_the_store_refuses_does_not_end_the_import_of_a_tree() {
     let fixture = Fixture::empty();

@@ -63,13 +63,14 @@ impl ExportOptions {
     /// # Errors
     /// `Unsupported`.
     pub(super) fn check(self) -> Result<()> {
-        use Format::{ClaudeCode, Codex, GeminiCli, KimiCli, LangChain, OpenClaw, Picoclaw};
+        use Format::{
+            ClaudeCode, Codex, GeminiCli, KimiCli, KimiCode, LangChain, OpenClaw, Picoclaw,
+        };
         match self.format {
-            ClaudeCode | Codex | GeminiCli | KimiCli | LangChain | OpenClaw | Picoclaw => {
-                Err(Error::Unsupported {
-                    verb: "export in a shape that is only imported",
-                })
-            }
+            ClaudeCode | Codex | GeminiCli | KimiCli | KimiCode | LangChain | OpenClaw
+            | Picoclaw => Err(Error::Unsupported {
+                verb: "export in a shape that is only imported",
+            }),
             _ => Ok(()),
         }
     }

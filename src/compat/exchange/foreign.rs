@@ -5,6 +5,7 @@ mod claude_code;
 mod codex;
 mod detect;
 mod gemini_cli;
+mod kimi_code;
 mod langchain;
 pub(super) mod transcript;
 
@@ -40,6 +41,7 @@ impl Transcript {
             Format::ClaudeCode => claude_code::read(&text, &mut transcript)?,
             Format::Codex => codex::read(&text, &mut transcript)?,
             Format::GeminiCli => gemini_cli::read(&text, &mut transcript)?,
+            Format::KimiCode => kimi_code::read(&text, &mut transcript)?,
             Format::LangChain => langchain::read(&whole_or_lines(&text)?, &mut transcript)?,
             Format::OpenClaw => agents::read(&text, &mut transcript)?,
             Format::Picoclaw => transcript.read_older(&text)?,

@@ -35,6 +35,8 @@ pub enum Format {
     GeminiCli,
     /// A context file of kimi-cli; [`export_kimi`](crate::export_kimi) writes one.
     KimiCli,
+    /// The records of an agent of Kimi Code, `agents/*/wire.jsonl`.
+    KimiCode,
     /// Messages of `LangChain`, as `messages_to_dict` or `dumpd` writes them: a JSON array, or one
     /// a line.
     LangChain,

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::export::Export;
+use super::foreign::transcript::time_of;
 use super::openai::is_detail;
 use super::part::{self, Part, PartKind};
 use super::reading::{at_place, invalid};
@@ -198,7 +199,7 @@ fn medium(part: &Part<'_>) -> Option<Value> {
 }
 
 /// The messages of items, given alone or as the field `input`, `output` or `items`, and the types
-/// of the items that are not messages.
+/// of the items that are not messages. An item may carry a time.
 pub(super) fn read(value: &Value) -> Result<(Vec<Message>, Vec<String>)> {
     let fields = ["input", "output", "items", "data"];
     let items = value
@@ -211,7 +212,7 @@ pub(super) fn read(value: &Value) -> Result<(Vec<Message>, Vec<String>)> {
     }
     for (at, item) in items.iter().enumerate() {
         reader
-            .take(item, None)
+            .take(item, time_of(item).as_deref())
             .map_err(|error| at_place("item", at, &error))?;
     }
     reader.end()
@@ -368,6 +369,7 @@ fn call_id(item: &Value) -> Value {
 fn is_other(kind: &str) -> bool {
     kind == "item_reference"
         || kind == "compaction"
+        || kind == "tool_search_output"
         || kind == "ghost_snapshot"
         || kind.starts_with("mcp_")
         || ((kind.ends_with("_call") || kind.ends_with("_call_output"))
@@ -398,6 +400,11 @@ fn content(content: &Value) -> Result<Value> {
                 url["detail"] = part["detail"].clone();
             }
             Ok(json!({"type": "image_url", "image_url": url}))
+        }
+        // What a command of a shell wrote.
+        "" if part["stdout"].is_string() || part["stderr"].is_string() => {
+            let text = [&part["stdout"], &part["stderr"]].map(|text| text.as_str().unwrap_or(""));
+            Ok(json!({"type": "text", "text": text.concat()}))
         }
         "" => Err(invalid("a part without a type")),
         _ => Ok(part.clone()),

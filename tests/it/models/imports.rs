@@ -483,7 +483,7 @@ fn a_shape_that_is_not_known_is_refused_with_its_line() {
         ("{\"a\":1}\n{\"b\":2}\n", "line 2"),
         ("{\"a\":1}", "line 1"),
         ("not JSON", "line 1"),
-        ("SQLite format 3\0", "agent_messages"),
+        ("SQLite format 3\0", "sessionlog import DIR FILE"),
         ("", "line 1"),
     ] {
         let refused = Transcript::read(text, None).unwrap_err();
@@ -523,6 +523,286 @@ fn a_session_is_dated_by_the_messages_that_are_imported() {
     store.close().unwrap();
 }
 
+/// Records of Kimi Code, each a millisecond after the one before.
+fn wire(records: &[Value]) -> String {
+    let begins =
+        json!({"type": "metadata", "protocol_version": "1.5", "created_at": 1_784_455_200_000_i64});
+    let mut all = vec![begins];
+    for (n, record) in records.iter().enumerate() {
+        let mut record = record.clone();
+        record["time"] = (1_784_455_200_001_i64 + i64::try_from(n).unwrap()).into();
+        all.push(record);
+    }
+    lines(&all)
+}
+
+fn kimi_says(role: &str, origin: &Value, content: &Value) -> Value {
+    json!({"type": "context.append_message", "message": {"role": role, "content": content,
+        "toolCalls": [], "origin": origin}})
+}
+
+fn kimi_prompt(text: &str) -> Value {
+    kimi_says(
+        "user",
+        &json!({"kind": "user"}),
+        &json!([{"type": "text", "text": text}]),
+    )
+}
+
+fn kimi_event(event: &Value) -> Value {
+    json!({"type": "context.append_loop_event", "event": event})
+}
+
+/// A step in which the model says that.
+fn kimi_step(step: &str, text: &str) -> [Value; 3] {
+    let part = json!({"type": "text", "text": text});
+    [
+        kimi_event(&json!({"type": "step.begin", "uuid": step, "turnId": "0", "step": 1})),
+        kimi_event(
+            &json!({"type": "content.part", "uuid": "p", "turnId": "0", "step": 1, "stepUuid": step, "part": part}),
+        ),
+        kimi_event(
+            &json!({"type": "step.end", "uuid": step, "turnId": "0", "step": 1, "finishReason": "end_turn",
+            "usage": {"inputOther": 1, "output": 1, "inputCacheRead": 0, "inputCacheCreation": 0}}),
+        ),
+    ]
+}
+
+/// A call of a tool in the step `s1`.
+fn kimi_call(id: &str, name: &str) -> Value {
+    kimi_event(
+        &json!({"type": "tool.call", "uuid": id, "turnId": "0", "step": 1, "stepUuid": "s1",
+            "toolCallId": id, "name": name, "args": {"path": "/x"}}),
+    )
+}
+
+#[test]
+fn kimi_code_is_read_with_tools_pictures_reminders_and_compactions() {
+    let result = |id: &str, result: Value| {
+        kimi_event(
+            &json!({"type": "tool.result", "parentUuid": id, "toolCallId": id, "result": result}),
+        )
+    };
+    let picture =
+        json!({"type": "image_url", "imageUrl": {"url": "data:image/png;base64,iVBORw0KGgo="}});
+    let lost = json!({"type": "image_url", "imageUrl": {"url": "blobref:image/png;0a1b"}});
+    let mut records = vec![
+        json!({"type": "config.update", "cwd": "/w", "modelAlias": "kimi-code/k3", "systemPrompt": "You are …"}),
+        json!({"type": "turn.prompt", "input": [{"type": "text", "text": "fix it"}], "origin": {"kind": "user"}}),
+        kimi_says(
+            "user",
+            &json!({"kind": "user"}),
+            &json!([{"type": "text", "text": "fix it"}, picture]),
+        ),
+        json!({"type": "llm.request", "kind": "loop", "provider": "kimi", "model": "k3", "messageCount": 1}),
+        kimi_event(&json!({"type": "step.begin", "uuid": "s0"})),
+        // An attempt that came to nothing.
+        kimi_event(&json!({"type": "step.begin", "uuid": "s1"})),
+        kimi_event(
+            &json!({"type": "content.part", "stepUuid": "s1", "part": {"type": "think", "think": "hm"}}),
+        ),
+        kimi_event(
+            &json!({"type": "content.part", "stepUuid": "s1", "part": {"type": "text", "text": "I look."}}),
+        ),
+        kimi_call("Read:0", "Read"),
+        kimi_call("Bash:1", "Bash"),
+        result(
+            "Bash:1",
+            json!({"output": "no such file", "isError": true, "note": "exit 1"}),
+        ),
+        // It waits for the other result.
+        kimi_says(
+            "user",
+            &json!({"kind": "injection", "variant": "todo"}),
+            &json!([{"type": "text", "text": "<system-reminder>"}]),
+        ),
+        result(
+            "Read:0",
+            json!({"output": [{"type": "text", "text": "data"}, lost]}),
+        ),
+        kimi_event(&json!({"type": "step.end", "uuid": "s1", "finishReason": "tool_use"})),
+        result("Read:0", json!({"output": "late"})),
+        json!({"type": "context.apply_compaction", "summary": "So far: …", "compactedCount": 4,
+            "tokensBefore": 9, "tokensAfter": 2, "keptUserMessageCount": 1}),
+        // A message as newer ones are.
+        json!({"type": "context.append_message", "agentId": "main", "message": {
+            "message": {"role": "user", "content": [{"type": "text", "text": "go on"}]}, "meta": {"origin": {"kind": "user"}}}}),
+    ];
+    records.extend(kimi_step("s2", "done"));
+    records.push(json!({"type": "something.new", "x": 1}));
+    let read = found(&wire(&records), Format::KimiCode);
+    assert_eq!(
+        said(&read.messages),
+        [
+            "fix it",
+            "I look.",
+            "no such file\nexit 1",
+            "data[media missing]",
+            "<system-reminder>",
+            "So far: …",
+            "go on",
+            "done"
+        ]
+    );
+    let model = &read.messages[1];
+    assert_eq!((model.reasoning(), model.model_name()), ("hm", "k3"));
+    let calls: Vec<_> = model.tool_calls().iter().map(|call| &*call.id).collect();
+    assert_eq!(calls, ["Read:0", "Bash:1"]);
+    assert_eq!(read.messages[2].unknown_field("is_error"), Some("true"));
+    assert_eq!(
+        read.messages[5].unknown_field("isCompactSummary"),
+        Some("true")
+    );
+    assert!(
+        read.messages[0]
+            .parts()
+            .iter()
+            .any(|part| part.kind() == PartKind::Image)
+    );
+    assert_eq!(read.created.as_deref(), Some("2026-07-19T10:00:00Z"));
+    assert_eq!(
+        read.messages[0].created_at(),
+        Some("2026-07-19T10:00:00.003Z")
+    );
+    let skipped = |what: &str| {
+        read.skipped
+            .iter()
+            .find(|(kind, _)| kind == what)
+            .map(|(_, many)| *many)
+    };
+    for what in [
+        "a record \"something.new\"",
+        "a record \"turn.prompt\"",
+        "a result without its call",
+    ] {
+        assert_eq!(skipped(what), Some(1), "{what}: {:?}", read.skipped);
+    }
+}
+
+#[test]
+fn what_was_undone_or_cleared_in_kimi_code_is_left_out_and_counted() {
+    let undo = |count: u64| json!({"type": "context.undo", "count": count});
+    let mut records = vec![
+        kimi_prompt("cleared"),
+        json!({"type": "context.clear"}),
+        kimi_prompt("first"),
+    ];
+    records.extend(kimi_step("s1", "one"));
+    records.push(kimi_says(
+        "user",
+        &json!({"kind": "injection", "variant": "x", "ownerPromptId": "msg_2"}),
+        &json!([{"type": "text", "text": "its reminder"}]),
+    ));
+    let mut second = kimi_prompt("second");
+    second["message"]["id"] = "msg_2".into();
+    records.push(second);
+    records.extend(kimi_step("s2", "two"));
+    // Told while it ran: no prompt of its own.
+    records.push(kimi_says(
+        "user",
+        &json!({"kind": "background_task", "taskId": "t"}),
+        &json!([{"type": "text", "text": "task ended"}]),
+    ));
+    records.push(undo(1));
+    records.push(kimi_prompt("again"));
+    records.extend(kimi_step("s3", "three"));
+    let read = found(&wire(&records), Format::KimiCode);
+    assert_eq!(said(&read.messages), ["first", "one", "again", "three"]);
+    assert_eq!(
+        read.skipped,
+        [
+            ("a message that was cleared".to_owned(), 1),
+            ("a message that was undone".to_owned(), 4)
+        ]
+    );
+    // More than there is, or beyond a compaction: nothing.
+    for count in [0, 3] {
+        let mut records = records.clone();
+        records.push(undo(count));
+        assert_eq!(
+            said(&found(&wire(&records), Format::KimiCode).messages).len(),
+            4,
+            "{count}"
+        );
+    }
+    records
+        .push(json!({"type": "context.apply_compaction", "summary": "sum", "compactedCount": 4}));
+    records.push(undo(1));
+    assert_eq!(
+        said(&found(&wire(&records), Format::KimiCode).messages).len(),
+        5
+    );
+}
+
+#[test]
+fn a_wire_of_kimi_code_that_is_not_known_is_refused_with_its_line() {
+    let good = [kimi_prompt("a"), kimi_prompt("b")];
+    for (from, to, says) in [
+        (
+            "\"1.5\"",
+            "\"2.0\"",
+            "line 1: records of the version \"2.0\"",
+        ),
+        ("\"text\":\"b\"", "\"text\":b", "line 3"),
+        (
+            "\"type\":\"text\",\"text\":\"b\"",
+            "\"type\":\"scent\"",
+            "line 3: a part of the type \"scent\"",
+        ),
+        ("\"role\"", "\"who\"", "line 2: there is no role"),
+    ] {
+        // serde_json orders fields by name.
+        let text = wire(&good).replace(
+            "\"text\":\"b\",\"type\":\"text\"",
+            "\"type\":\"text\",\"text\":\"b\"",
+        );
+        let broken = text.replace(from, to);
+        assert_ne!(broken, text, "{from}");
+        let refused = Transcript::read(&broken, None).unwrap_err().to_string();
+        assert!(refused.contains(says), "{refused}");
+    }
+    // A crash cuts a last line off.
+    let cut = wire(&good).trim_end().strip_suffix("}").unwrap().to_owned();
+    let read = found(&cut, Format::KimiCode);
+    assert_eq!(said(&read.messages), ["a"]);
+    assert_eq!(
+        read.skipped,
+        [("a last line that was cut off".to_owned(), 1)]
+    );
+    // Version 1.0 had calls as OpenAI has them.
+    let mut old = kimi_says("assistant", &Value::Null, &json!([]));
+    old["message"]["toolCalls"] =
+        json!([{"type": "function", "id": "c", "function": {"name": "f", "arguments": null}}]);
+    let read = found(
+        &wire(&[kimi_prompt("a"), old]).replace("1.5", "1.0"),
+        Format::KimiCode,
+    );
+    assert_eq!(read.messages[1].tool_calls()[0].id, "c");
+    // What kimi-cli tells its screen has the same name.
+    let other = "{\"type\": \"metadata\", \"protocol_version\": \"1.3\"}\n{\"timestamp\": 1.5, \
+        \"message\": {\"type\": \"TurnBegin\", \"payload\": {\"user_input\": \"hi\"}}}\n";
+    let refused = Transcript::read(other, None).unwrap_err().to_string();
+    assert!(refused.contains("context.jsonl"), "{refused}");
+}
+
+#[test]
+fn items_of_a_shell_and_their_times_are_read() {
+    let items = [
+        json!({"role": "user", "content": "ls", "created_at": "2025-03-01 09:00:00"}),
+        json!({"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}, "status": "completed"}),
+        json!({"type": "shell_call_output", "call_id": "c", "output": [
+            {"stdout": "a\n", "stderr": "warned", "outcome": {"type": "exit", "exit_code": 0}}]}),
+        json!({"type": "tool_search_output", "tools": []}),
+    ];
+    let read = Transcript::read(&json!(items).to_string(), Some(Format::OpenAiResponses)).unwrap();
+    assert_eq!(said(&read.messages), ["ls", "", "a\nwarned"]);
+    assert_eq!(read.created.as_deref(), Some("2025-03-01T09:00:00Z"));
+    assert_eq!(
+        read.skipped,
+        [("an item \"tool_search_output\"".to_owned(), 1)]
+    );
+}
+
 #[test]
 fn a_long_transcript_of_each_tool_is_read_in_seconds() {
     const MESSAGES: usize = 10_000;
@@ -542,7 +822,12 @@ fn a_long_transcript_of_each_tool_is_read_in_seconds() {
             writeln!(codex_lines, "{item}").unwrap();
         }
     }
-    for text in [&claude_lines, &codex_lines] {
+    let steps = (0..MESSAGES / 2).flat_map(|n| {
+        let step = kimi_step(&format!("s{n}"), &"y".repeat(400));
+        std::iter::once(kimi_prompt(&"x".repeat(200))).chain(step)
+    });
+    let kimi_lines = wire(&steps.collect::<Vec<_>>());
+    for text in [&claude_lines, &codex_lines, &kimi_lines] {
         let begun = Instant::now();
         assert_eq!(
             Transcript::read(text, None).unwrap().messages.len(),

@@ -3,55 +3,115 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use indicatif::ProgressBar;
 use sessionlog::{ErrorKind, Format, StoreHandle, Transcript};
 
-use super::{Found, key_of, named, read, take_in};
+use super::sqlite::Database;
+use super::{Found, is_database, key_of, kimi_code, named, read, take_in};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::{names, progress, safe};
 
 /// The counts of files by outcome.
 #[derive(Default)]
-struct Report {
+pub(super) struct Report {
     /// By shape: files and messages.
     imported: BTreeMap<&'static str, (usize, usize)>,
-    /// Remarks, each with the number of files it is true of.
+    /// The file that was imported last.
+    last: PathBuf,
+    /// Remarks, each with the number of conversations it is true of.
     remarks: BTreeMap<String, usize>,
     /// Files that were left, with the reason.
     left: Vec<(PathBuf, String)>,
+    /// The error that ended it early.
+    failed: Option<sessionlog::Error>,
 }
 
-/// Imports every file of `root` and below, each conversation to a session of its own.
+/// Imports every file of `root` and below, or the file `root`, each conversation to a session of
+/// its own.
 pub(super) fn import(
     root: &Path,
     prefix: Option<&str>,
     format: Option<Format>,
     chats: &StoreHandle,
-) -> Result<Outcome> {
+) -> Result<Report> {
     let (mut files, mut report) = (Vec::new(), Report::default());
-    list(root, &mut files, &mut report)?;
-    let bar = progress::counted(files.len(), "files");
+    if root.is_dir() {
+        list(root, &mut files, &mut report)?;
+    } else {
+        files.push(root.to_owned());
+    }
+    let bar = progress::counted(files.len(), "conversations");
     for path in files {
-        let done = match read(&path, format) {
-            Ok(found) => {
-                let key = key(root, &path, prefix, &found.transcript);
-                one(&path, &found, &key, chats, &mut report)
-            }
-            Err(why) => {
-                report.left.push((path, why.to_string()));
-                Ok(())
-            }
+        let done = match is_database(&path) {
+            Ok(true) => database(root, &path, prefix, chats, &mut report, &bar),
+            _ => file(root, path, prefix, format, chats, &mut report),
         };
         if let Err(error) = done {
-            bar.finish_and_clear();
-            report.tell()?;
-            return Err(error.into());
+            report.failed = Some(error);
+            break;
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    report.tell()?;
-    Ok(Outcome::found(report.left.is_empty()))
+    Ok(report)
+}
+
+fn file(
+    root: &Path,
+    path: PathBuf,
+    prefix: Option<&str>,
+    format: Option<Format>,
+    chats: &StoreHandle,
+    report: &mut Report,
+) -> sessionlog::Result<()> {
+    match read(&path, format) {
+        Ok(found) => {
+            let key = key(root, &path, prefix, &found.transcript);
+            one(&path, &found, &key, chats, report)
+        }
+        Err(why) => {
+            report.left.push((path, why.to_string()));
+            Ok(())
+        }
+    }
+}
+
+/// Imports the sessions of a database. One that has none is passed over.
+fn database(
+    root: &Path,
+    path: &Path,
+    prefix: Option<&str>,
+    chats: &StoreHandle,
+    report: &mut Report,
+    bar: &ProgressBar,
+) -> sessionlog::Result<()> {
+    let mut done = Ok(());
+    let read = Database::open(path).and_then(|database| {
+        let Some(database) = database else {
+            return Ok(());
+        };
+        bar.inc_length(database.len()? as u64);
+        database.sessions(|session| {
+            bar.inc(1);
+            match session {
+                Ok((transcript, replaced)) => {
+                    let key = key(root, path, prefix, &transcript);
+                    let found = Found {
+                        transcript,
+                        replaced,
+                    };
+                    done = one(path, &found, &key, chats, report);
+                }
+                Err(why) => report.left.push((path.to_owned(), why)),
+            }
+            done.is_ok()
+        })
+    });
+    if let Err(why) = read {
+        report.left.push((path.to_owned(), why.to_string()));
+    }
+    done
 }
 
 /// Returns the key of the session that a file goes to.
@@ -90,7 +150,7 @@ fn one(
         }
     }
     if messages > 0 || left.is_empty() {
-        report.take(found, messages);
+        report.take(path, found, messages);
     }
     let left = left.into_iter().map(|why| (path.to_owned(), why));
     report.left.extend(left);
@@ -119,12 +179,18 @@ fn is_of_one(kind: ErrorKind) -> bool {
 /// Collects the files in a directory and below, in the order of their names. Links are not
 /// followed. A directory below that cannot be read is left.
 fn list(dir: &Path, files: &mut Vec<PathBuf>, report: &mut Report) -> Result<()> {
+    if let Some(wires) = kimi_code::wires(dir) {
+        files.extend(wires);
+        return Ok(());
+    }
     let cannot = |error| Failure::new(format!("read {}: {error}", dir.display()));
     let entries = std::fs::read_dir(dir).map_err(cannot)?;
     let mut entries = entries
         .collect::<std::io::Result<Vec<_>>>()
         .map_err(cannot)?;
     entries.sort_by_key(std::fs::DirEntry::file_name);
+    // What kimi-cli keeps beside a conversation.
+    let is_of_kimi = dir.join("context.jsonl").is_file();
     for entry in entries {
         let (path, kind) = (entry.path(), entry.file_type().map_err(cannot)?);
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -132,7 +198,10 @@ fn list(dir: &Path, files: &mut Vec<PathBuf>, report: &mut Report) -> Result<()>
             if let Err(why) = list(&path, files, report) {
                 report.left.push((path, why.to_string()));
             }
-        } else if kind.is_file() && is_transcript(&name) {
+            continue;
+        }
+        let is_beside = is_of_kimi && matches!(&*name, "wire.jsonl" | "state.json");
+        if kind.is_file() && !is_beside && (is_transcript(&name) || may_be_database(&path)) {
             files.push(path);
         }
     }
@@ -145,19 +214,33 @@ fn is_transcript(name: &str) -> bool {
     !is_hidden && end.is_some_and(|end| end == "json" || end == "jsonl")
 }
 
+/// Returns true if a file is named and begins as a database, and is to be looked into.
+fn may_be_database(path: &Path) -> bool {
+    let end = path.extension().and_then(|end| end.to_str());
+    cfg!(feature = "sqlite")
+        && matches!(end, Some("db" | "sqlite" | "sqlite3"))
+        && is_database(path).unwrap_or(false)
+}
+
 impl Report {
-    fn take(&mut self, found: &Found, messages: usize) {
+    fn take(&mut self, path: &Path, found: &Found, messages: usize) {
         let of = self
             .imported
             .entry(named(found.transcript.format).0)
             .or_default();
-        *of = (of.0 + 1, of.1 + messages);
+        // A database has several conversations.
+        *of = (of.0 + usize::from(self.last != path), of.1 + messages);
+        path.clone_into(&mut self.last);
         for remark in found.remarks() {
             *self.remarks.entry(remark).or_default() += 1;
         }
     }
 
-    fn tell(&self) -> Result<()> {
+    /// Tells what came of it.
+    ///
+    /// # Errors
+    /// What ended it early.
+    pub(super) fn tell(self) -> Result<Outcome> {
         let mut out = Output::new();
         for (shape, (files, messages)) in &self.imported {
             out.line(&format!(
@@ -169,13 +252,18 @@ impl Report {
         if self.imported.is_empty() {
             out.line("no file was imported")?;
         }
-        for (remark, files) in &self.remarks {
-            out.line(&format!("{remark} (in {})", output::count(*files, "file")))?;
+        for (remark, many) in &self.remarks {
+            let many = output::count(*many, "conversation");
+            out.line(&format!("{remark} (in {many})"))?;
         }
         for (path, why) in &self.left {
             let line = format!("{}: left as it is: {why}", path.display());
             out.line(&out.paint(output::BAD, &safe::line(&names::text(&line))))?;
         }
-        out.finish()
+        out.finish()?;
+        match self.failed {
+            Some(error) => Err(error.into()),
+            None => Ok(Outcome::found(self.left.is_empty())),
+        }
     }
 }

@@ -24,9 +24,8 @@ const ROLES: [&str; 6] = [
 pub(in super::super) fn detect(text: &str) -> Result<Format> {
     if text.starts_with("SQLite format 3") {
         return Err(invalid(
-            "a database of SQLite, which is not read; sessions of OpenAI's agents SDK come out of \
-             it with: sqlite3 FILE \"select message_data from agent_messages where session_id = \
-             'ID' order by id\"",
+            "a database of SQLite, which is no text; the command line reads sessions of OpenAI's \
+             Agents SDK out of its file: sessionlog import DIR FILE",
         ));
     }
     if let Ok(value) = serde_json::from_str::<Value>(text) {
@@ -41,6 +40,11 @@ pub(in super::super) fn detect(text: &str) -> Result<Format> {
     for record in records(text) {
         let (at, record) = record?;
         last = at + 1;
+        if is_event_of_kimi_cli(&record) {
+            return Err(invalid(format!(
+                "line {last}: an event of kimi-cli; its conversation is in context.jsonl beside it"
+            )));
+        }
         match of_line(&record) {
             // Records that only this crate or kimi-cli writes may come later.
             Some(Format::Jsonl) => is_plain = true,
@@ -110,6 +114,13 @@ fn of_line(record: &Value) -> Option<Format> {
 fn of_record(record: &Value) -> Option<Format> {
     let kind = named(record, "type");
     let has = |field: &str| record.get(field).is_some();
+    // The first record of kimi-cli's `wire.jsonl` has a version, too, and no time.
+    if kind == "metadata" && has("protocol_version") && has("created_at")
+        || matches!(kind, "turn.prompt" | "turn.steer")
+        || kind.starts_with("context.")
+    {
+        return Some(Format::KimiCode);
+    }
     if record["lc"].is_number() || has("data") && record["data"]["content"] != Value::Null {
         return Some(Format::LangChain);
     }
@@ -149,6 +160,12 @@ fn of_record(record: &Value) -> Option<Format> {
             | "custom_tool_call_output"
     );
     is_item.then_some(Format::OpenAiResponses)
+}
+
+/// A record of the `wire.jsonl` of kimi-cli, which holds what its screen was told.
+fn is_event_of_kimi_cli(record: &Value) -> bool {
+    let message = &record["message"];
+    record["timestamp"].is_number() && message["type"].is_string() && message["payload"].is_object()
 }
 
 /// The shape of a message with a role, from the types of its parts.

@@ -115,7 +115,7 @@ pub(super) fn named<'a>(value: &'a Value, field: &str) -> &'a str {
 }
 
 /// The time of a record, in RFC 3339.
-pub(super) fn time_of(record: &Value) -> Option<String> {
+pub(in super::super) fn time_of(record: &Value) -> Option<String> {
     let fields = ["timestamp", "created_at", "time"];
     fields
         .iter()

@@ -131,11 +131,11 @@ impl Command {
             #[cfg(feature = "postgres")]
             Self::Copy(command) => command.run(),
             #[cfg(not(feature = "postgres"))]
-            Self::Copy(_) => commands::absent::refuse("copy", "postgres"),
+            Self::Copy(_) => commands::absent::refuse("copy"),
             #[cfg(feature = "serve")]
             Self::Serve(command) => command.run(),
             #[cfg(not(feature = "serve"))]
-            Self::Serve(_) => commands::absent::refuse("serve", "serve"),
+            Self::Serve(_) => commands::absent::refuse("serve"),
             Self::Title(command) => command.run(),
             Self::Label(command) => command.run(),
             Self::Edit(command) => command.run(),

@@ -12,12 +12,12 @@ pub(crate) struct Absent {
     _arguments: Vec<String>,
 }
 
-/// Says how to get the command `name`, which comes with `feature`.
+/// Says how to get the command `name`.
 ///
 /// # Errors
 /// Always.
-pub(crate) fn refuse(name: &str, feature: &str) -> Result<Outcome> {
+pub(crate) fn refuse(name: &str) -> Result<Outcome> {
     let what = format!("this `sessionlog` was built without `{name}`");
-    let hint = format!("install it with it: cargo install sessionlog-cli --features {feature}");
+    let hint = "`cargo install sessionlog-cli --all-features` builds one with all commands";
     Err(Failure::new(what).hint(hint))
 }

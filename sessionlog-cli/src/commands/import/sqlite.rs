@@ -332,13 +332,11 @@ fn is_wal(connection: &Connection) -> rusqlite::Result<bool> {
 fn back_up(from: &Connection, to: &Path) -> rusqlite::Result<()> {
     let mut to = Connection::open(to)?;
     to.execute_batch("PRAGMA synchronous = OFF")?;
-    match Backup::new(from, &mut to)?.step(-1)? {
-        StepResult::Done => Ok(()),
-        _ => {
-            let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
-            Err(rusqlite::Error::SqliteFailure(busy, None))
-        }
+    if Backup::new(from, &mut to)?.step(-1)? == StepResult::Done {
+        return Ok(());
     }
+    let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+    Err(rusqlite::Error::SqliteFailure(busy, None))
 }
 
 /// Returns true if the database may be sound, but its directory does not let it be read: in WAL

@@ -686,6 +686,8 @@ fn a_build_that_reads_no_database_says_how_to_get_one_that_does() {
         refused.contains("cargo install sessionlog-cli"),
         "{refused}"
     );
+    let help = crate::support::run_bare(&["import", "--help"]).exits(0);
+    assert!(help.contains("This build reads no databases"), "{help}");
 }
 
 #[test]

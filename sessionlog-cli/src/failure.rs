@@ -58,6 +58,16 @@ impl Failure {
             },
         }
     }
+
+    /// The failure and the next step, in one line.
+    pub(crate) fn with_hint(&self) -> String {
+        match self {
+            Self::Told {
+                hint: Some(hint), ..
+            } => format!("{self}; {hint}"),
+            _ => self.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Failure {

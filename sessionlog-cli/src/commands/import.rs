@@ -26,14 +26,14 @@ mod sqlite {
             Err(Failure::new(what).hint(hint))
         }
 
-        pub(super) fn len(&self) -> Result<usize> {
+        pub(super) fn len(&self) -> usize {
             match *self {}
         }
 
         pub(super) fn sessions(
             &self,
             _: impl FnMut(std::result::Result<(Transcript, usize), String>) -> bool,
-        ) -> Result<()> {
+        ) {
             match *self {}
         }
     }
@@ -55,9 +55,9 @@ use crate::{names, safe};
 /// Bring conversations in from elsewhere
 ///
 /// The shape of a file is found out, unless --format names it, and said. Its messages, or those of
-/// standard input (-), are appended to the session --to, all of them or none; without --to the
-/// session is named after the tool and its id of the conversation. What is not known is refused,
-/// with its line. Sessions are dated by their messages.
+/// standard input (-), are appended to the session --to, all of a conversation or nothing of it;
+/// without --to the session is named after the tool and its id of the conversation. What is not
+/// known is refused, with its line. Sessions are dated by their messages.
 ///
 /// Of a directory every *.json and *.jsonl file in it and below is imported, each to a session of
 /// its own; --to is the beginning of their keys then. Sessions that have messages are left as they
@@ -66,7 +66,12 @@ use crate::{names, safe};
 /// So is every session of a database of SQLite in which OpenAI's Agents SDK keeps them
 /// (SQLiteSession, AdvancedSQLiteSession): of a file that is one, and of those in a directory that
 /// end in .db, .sqlite or .sqlite3. Branches become sessions of their own. The database is only
-/// read, and may be in use; SQLite may leave an empty -wal and a -shm beside it.
+/// read, and may be in use; SQLite may leave an empty -wal and a -shm beside it. Outside of WAL mode
+/// a temporary copy is read.
+#[cfg_attr(
+    not(feature = "sqlite"),
+    doc = "This build reads no databases: it was made without its feature sqlite."
+)]
 ///
 /// Kimi Code's title and pictures stand beside its wire.jsonl: import that where it is, or the
 /// directory of its session. Each of its agents is a session of its own.
@@ -203,13 +208,19 @@ impl Import {
             .max_batch_bytes(LONGEST)
             .durability(Durability::Buffered);
         let is_database = !is_tree && is_database(&self.source)?;
-        if is_database {
-            check_database(&self.source, format)?;
-        }
         if is_tree || is_database {
+            let database = is_database
+                .then(|| the_database(&self.source, format))
+                .transpose()?;
             let store = self.dir.create_with(self.writing, options)?;
             let to = self.to.as_deref();
-            let imported = tree::import(&self.source, to, format, &store.handle());
+            let imported = match database {
+                Some(database) => {
+                    let chats = store.handle();
+                    Ok(tree::import_database(&self.source, &database, to, &chats))
+                }
+                None => tree::import(&self.source, to, format, &store.handle()),
+            };
             store.close()?;
             return imported?.tell();
         }
@@ -217,15 +228,31 @@ impl Import {
         let key = self.key(&found)?;
         let store = self.dir.create_with(self.writing, options)?;
         let chats = store.handle();
-        let taken = found.conversations(&key).into_iter();
-        let done: sessionlog::Result<usize> = taken
-            .map(|(key, transcript)| take_in(&self.source, transcript, &key, &chats))
-            .sum();
+        let (mut messages, mut taken, mut refused) = (0, Vec::new(), None);
+        for (key, transcript) in found.conversations(&key) {
+            match take_in(&self.source, transcript, &key, &chats) {
+                Ok(many) => messages += many,
+                Err(error) => {
+                    refused = Some((key, error));
+                    break;
+                }
+            }
+            taken.push(key);
+        }
         // An alias leads to another key.
         let own = chats.resolve_session_key(&key).wait();
         let name = own.map(|own| names::name(&own.unwrap_or(key)));
         store.close()?;
-        let (messages, name) = (done?, name?);
+        if let Some((key, error)) = refused {
+            if taken.is_empty() {
+                return Err(error.into());
+            }
+            return Err(Failure::new(format!("{key}: {error}")).hint(format!(
+                "imported before it, and not to be imported again: {}",
+                taken.join(", ")
+            )));
+        }
+        let name = name?;
         let of = match format {
             Some(_) => String::new(),
             None => format!(" of {}", named(found.transcript.format).0),
@@ -325,8 +352,12 @@ fn read(source: &Path, format: Option<Format>) -> Result<Found> {
     };
     read.map_err(|error| Failure::new(format!("read {}: {error}", source.display())))?;
     let (text, replaced) = mended(bytes);
-    let text = kimi_code::with_pictures(text, source);
     let mut transcript = Transcript::read(&text, format)?;
+    if transcript.format == Format::KimiCode
+        && let Some(whole) = kimi_code::with_pictures(&text, source)?
+    {
+        transcript = Transcript::read(&whole, Some(Format::KimiCode))?;
+    }
     kimi_code::complete(&mut transcript, source);
     Ok(Found {
         transcript,
@@ -359,18 +390,23 @@ fn is_database(path: &Path) -> Result<bool> {
     Ok(begins == BEGINNING)
 }
 
-/// Refuses a database that has nothing to import.
-fn check_database(path: &Path, format: Option<Format>) -> Result<()> {
-    if !matches!(format, None | Some(Format::OpenAiResponses)) {
+/// Opens a database; `None`, if it has nothing to import.
+fn open_database(path: &Path, format: Option<Format>) -> Result<Option<sqlite::Database>> {
+    let database = sqlite::Database::open(path)?;
+    if database.is_some() && !matches!(format, None | Some(Format::OpenAiResponses)) {
         let what = format!("{}: a database of SQLite", path.display());
         return Err(Failure::new(what).hint("leave --format out, or name responses"));
     }
-    if sqlite::Database::open(path)?.is_none() {
-        return Err(Failure::new(format!(
+    Ok(database)
+}
+
+/// The same, where it must have something.
+fn the_database(path: &Path, format: Option<Format>) -> Result<sqlite::Database> {
+    open_database(path, format)?.ok_or_else(|| {
+        Failure::new(format!(
             "{}: a database of SQLite without sessions of OpenAI's Agents SDK: no table has the \
              columns id, session_id and message_data",
             path.display()
-        )));
-    }
-    Ok(())
+        ))
+    })
 }

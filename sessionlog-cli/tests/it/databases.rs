@@ -401,3 +401,171 @@ fn a_damaged_database_is_left_with_what_is_wrong_with_it() {
     );
     assert!(!dir.exists());
 }
+
+#[test]
+fn ids_that_are_no_text_are_imported_and_rows_without_one_are_named() {
+    let fixture = Fixture::empty();
+    let (dir, path) = (fixture.dir(), fixture.beside("ids.db"));
+    let database = Connection::open(&path).unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id, message_data)",
+        )
+        .unwrap();
+    for (id, text) in [
+        ("7", "integer"),
+        ("2.5", "real"),
+        ("x'626c6f62'", "blob"),
+        ("'text'", "text"),
+        ("CAST(x'ff' AS TEXT)", "no UTF-8"),
+        ("NULL", "none"),
+    ] {
+        let sql =
+            format!("INSERT INTO agent_messages (session_id, message_data) VALUES ({id}, ?1)");
+        database.execute(&sql, [user(text)]).unwrap();
+    }
+    let told = run("import", &dir, &[path.to_str().unwrap()]).exits(1);
+    assert!(
+        told.contains("session NULL: its rows are of no session"),
+        "{told}"
+    );
+    for (id, text) in [
+        ("7", "integer"),
+        ("2.5", "real"),
+        ("blob", "blob"),
+        ("text", "text"),
+        ("\u{fffd}", "no UTF-8"),
+    ] {
+        assert_eq!(texts(&dir, &format!("responses:{id}")), [text]);
+    }
+}
+
+#[test]
+fn an_odd_row_table_or_page_costs_only_the_sessions_it_is_of() {
+    let fixture = Fixture::empty();
+    let (dir, path) = (fixture.dir(), fixture.beside("odd.db"));
+    let time = "2025-03-01 09:00:00";
+    let database = sdk(&path);
+    database
+        .execute_batch(
+            "CREATE TABLE odd (id TEXT, session_id TEXT, message_data TEXT);
+             CREATE TABLE message_structure (
+                id INTEGER PRIMARY KEY, session_id TEXT, message_id INTEGER, branch_id TEXT,
+                sequence_number INTEGER,
+                FOREIGN KEY (message_id) REFERENCES agent_messages(id));",
+        )
+        .unwrap();
+    for session in ["before", "damaged", "after"] {
+        // A page each.
+        add(&database, session, time, &user(&session.repeat(400)));
+    }
+    let row = add(&database, "branched", time, &user("branched"));
+    let sql = "INSERT INTO message_structure
+        VALUES (1, 'branched', ?1, CAST(x'ff' AS TEXT), 1), (2, 'branched', ?1, NULL, 1)";
+    database.execute(sql, [row]).unwrap();
+    let sql = "INSERT INTO odd VALUES ('row-1', 's', ?1), ('row-2', 't', 'no item')";
+    database.execute(sql, [user("odd")]).unwrap();
+    database.close().unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let page = place_of(&bytes, b"damageddamaged") / 4096 * 4096;
+    bytes[page..page + 4096].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    let told = run("import", &dir, &[path.to_str().unwrap()]).exits(1);
+    let line = |what: &str| {
+        told.lines()
+            .find(|line| line.contains(what))
+            .unwrap_or_default()
+    };
+    assert!(line("session damaged: ").contains(".recover"), "{told}");
+    assert!(line("session t: ").contains("row row-2: no JSON"), "{told}");
+    assert_eq!(
+        keys(&dir),
+        [
+            "responses:after",
+            "responses:before",
+            "responses:branched",
+            "responses:branched:branch:\u{fffd}",
+            "responses:odd:s"
+        ]
+    );
+}
+
+/// Where bytes are in others.
+fn place_of(bytes: &[u8], part: &[u8]) -> usize {
+    let mut windows = bytes.windows(part.len());
+    windows.position(|window| window == part).unwrap()
+}
+
+#[test]
+fn a_view_in_the_place_of_a_table_is_not_run() {
+    let fixture = Fixture::empty();
+    let (dir, path) = (fixture.dir(), fixture.beside("view.db"));
+    let database = sdk(&path);
+    for text in ["first", "second"] {
+        add(&database, "s", "2025-03-01 09:00:00", &user(text));
+    }
+    database
+        .execute_batch(
+            "CREATE VIEW message_structure AS SELECT id, session_id, id AS message_id,
+                'main' AS branch_id, id AS sequence_number FROM agent_messages LIMIT 1",
+        )
+        .unwrap();
+    run("import", &dir, &[path.to_str().unwrap()]).exits(0);
+    assert_eq!(texts(&dir, "responses:s"), ["first", "second"]);
+}
+
+#[test]
+fn a_format_holds_for_the_databases_of_a_directory() {
+    let fixture = Fixture::empty();
+    let (dir, tree) = (fixture.dir(), fixture.beside("tree"));
+    fs::create_dir(&tree).unwrap();
+    let time = "2025-03-01 09:00:00";
+    add(&sdk(&tree.join("agents.db")), "s", time, &user("hi"));
+    Connection::open(tree.join("other.db"))
+        .unwrap()
+        .execute_batch("CREATE TABLE files (id INTEGER, path TEXT)")
+        .unwrap();
+    let tree = tree.to_str().unwrap();
+    let told = run("import", &dir, &[tree, "--format", "codex"]).exits(1);
+    assert!(
+        told.contains("agents.db: left as it is")
+            && told.contains("leave --format out")
+            && !told.contains("other.db"),
+        "{told}"
+    );
+    run("ls", &dir, &["--all"]).exits(1);
+    run("import", &dir, &[tree, "--format", "responses"]).exits(0);
+    assert_eq!(keys(&dir), ["responses:s"]);
+}
+
+#[test]
+fn a_session_that_two_databases_have_is_left_with_the_name_of_the_first() {
+    let fixture = Fixture::empty();
+    let (dir, tree) = (fixture.dir(), fixture.beside("tree"));
+    fs::create_dir(&tree).unwrap();
+    for name in ["a.db", "b.db"] {
+        let time = "2025-03-01 09:00:00";
+        add(&sdk(&tree.join(name)), "s", time, &user(name));
+    }
+    let tree = tree.to_str().unwrap();
+    let told = run("import", &dir, &[tree]).exits(1);
+    let line = told.lines().find(|line| line.contains("b.db: left"));
+    assert!(
+        line.is_some_and(|line| line.contains("a.db in this import")),
+        "{told}"
+    );
+    assert_eq!(texts(&dir, "responses:s"), ["a.db"]);
+    let again = run("import", &dir, &[tree]).exits(1);
+    assert!(!again.contains("in this import"), "{again}");
+}
+
+#[test]
+fn a_damaged_database_of_a_directory_is_left_with_the_next_step() {
+    let fixture = Fixture::empty();
+    let (dir, tree) = (fixture.dir(), fixture.beside("tree"));
+    fs::create_dir(&tree).unwrap();
+    let bytes = [b"SQLite format 3\0".as_slice(), &[0xff; 4096]].concat();
+    fs::write(tree.join("damaged.db"), bytes).unwrap();
+    let told = run("import", &dir, &[tree.to_str().unwrap()]).exits(1);
+    assert!(told.contains(".recover"), "{told}");
+}

@@ -579,6 +579,102 @@ fn the_address_of_a_picture_of_kimi_code_leads_to_no_other_file() {
     );
 }
 
+#[test]
+fn pictures_of_both_versions_of_kimi_code_are_read_and_only_from_regular_files() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let file = fixture.beside("wire.jsonl");
+    let blob = fixture.beside("blobs").join("0a1b");
+    fs::create_dir(fixture.beside("blobs")).unwrap();
+    fs::write(&file, wire("look")).unwrap();
+    let file = file.to_str().unwrap();
+    for (stored, base64) in [
+        (&b"iVBORw0KGgo=\n"[..], "iVBORw0KGgo="),
+        (b"\x89PNG\r\n\x1a\n", "iVBORw0KGgo="),
+        (b"\xff\xd8\xff\xe0\x00\x10", "/9j/4AAQ"),
+        (b"\xff\xfe\xfd\xfc\xfb", "//79/Ps="),
+    ] {
+        fs::write(&blob, stored).unwrap();
+        run("import", &dir, &[file, "--to", base64]).exits(0);
+        let shown = run("show", &dir, &[base64, "--json"]).exits(0);
+        let data = format!("data:image/png;base64,{base64}\"");
+        assert!(shown.contains(&data), "{shown}");
+    }
+    // More than there may be: it is not even read.
+    let long = fs::File::create(&blob).unwrap();
+    long.set_len(1 << 40).unwrap();
+    let refused = run("import", &dir, &[file, "--to", "long"]).fails();
+    assert!(
+        refused.contains("over 1 GiB with its pictures"),
+        "{refused}"
+    );
+    #[cfg(unix)]
+    {
+        fs::remove_file(&blob).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", &blob).unwrap();
+        run("import", &dir, &[file, "--to", "link"]).exits(0);
+        let shown = run("show", &dir, &["link", "--json"]).exits(0);
+        assert!(shown.contains("[media missing]"), "{shown}");
+    }
+}
+
+#[test]
+fn a_directory_like_one_of_kimi_code_without_records_is_searched_as_any_other() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let tree = fixture.beside("tree");
+    fs::create_dir_all(tree.join("agents/main")).unwrap();
+    fs::write(tree.join("state.json"), "{}").unwrap();
+    fs::write(tree.join("s1.jsonl"), claude_line("s1", "", "main")).unwrap();
+    run("import", &dir, &[tree.to_str().unwrap()]).exits(1);
+    assert_eq!(keys(&dir), ["claude-code:s1"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_in_a_session_of_kimi_code_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let elsewhere = fixture.beside("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("wire.jsonl"), wire("elsewhere")).unwrap();
+    let agents = fixture.beside("session_1").join("agents");
+    for agent in ["main", "linked"] {
+        fs::create_dir_all(agents.join(agent)).unwrap();
+    }
+    fs::write(agents.join("main/wire.jsonl"), wire("here")).unwrap();
+    fs::write(fixture.beside("session_1/state.json"), "{}").unwrap();
+    symlink(
+        elsewhere.join("wire.jsonl"),
+        agents.join("linked/wire.jsonl"),
+    )
+    .unwrap();
+    symlink(&elsewhere, agents.join("other")).unwrap();
+    // Kimi Code has written on elsewhere.
+    fs::create_dir(fixture.beside("session_1/trees")).unwrap();
+    let session = fixture.beside("session_1");
+    let told = run("import", &dir, &[session.to_str().unwrap()]).exits(0);
+    assert_eq!(keys(&dir), ["kimi-code:session_1"]);
+    assert!(told.contains("moved this session to trees/"), "{told}");
+}
+
+#[test]
+fn a_file_that_is_refused_in_part_says_what_of_it_was_imported() {
+    let fixture = Fixture::empty();
+    let dir = fixture.dir();
+    let file = fixture.beside("s1.jsonl");
+    let side = claude_line("s1", "a1", &"x".repeat(17 << 20));
+    fs::write(&file, claude_line("s1", "", "main") + &side).unwrap();
+    let refused = run("import", &dir, &[file.to_str().unwrap()]).fails();
+    assert!(
+        refused.contains("claude-code:s1:agent:a1: ")
+            && refused.contains("not to be imported again: claude-code:s1\n"),
+        "{refused}"
+    );
+    assert_eq!(keys(&dir), ["claude-code:s1"]);
+}
+
 #[cfg(not(feature = "sqlite"))]
 #[test]
 fn a_build_that_reads_no_database_says_how_to_get_one_that_does() {
@@ -590,6 +686,8 @@ fn a_build_that_reads_no_database_says_how_to_get_one_that_does() {
         refused.contains("cargo install sessionlog-cli"),
         "{refused}"
     );
+    let help = crate::support::run_bare(&["import", "--help"]).exits(0);
+    assert!(help.contains("This build reads no databases"), "{help}");
 }
 
 #[test]

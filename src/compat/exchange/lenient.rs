@@ -64,7 +64,7 @@ pub(super) fn rfc3339(time: &Value) -> Option<String> {
     let seconds = if hours.len() == 5 { ":00" } else { "" };
     let offset = match offset {
         "" => "Z".into(),
-        short if short.len() == 5 && !short.contains(':') => {
+        short if short.len() == 5 && short.is_ascii() && !short.contains(':') => {
             format!("{}:{}", &short[..3], &short[3..])
         }
         offset => offset.to_owned(),
@@ -90,7 +90,7 @@ fn of_epoch(number: f64) -> Option<String> {
         reason = "the range is checked by the conversion"
     )]
     let micros = (nanos / 1e3).round() as i128;
-    let time = OffsetDateTime::from_unix_timestamp_nanos(micros * 1_000).ok()?;
+    let time = OffsetDateTime::from_unix_timestamp_nanos(micros.checked_mul(1_000)?).ok()?;
     Some(clock::rfc3339(time))
 }
 
@@ -172,6 +172,9 @@ mod tests {
             (json!(0), None),
             (json!("yesterday, at noon"), None),
             (json!("é024-03-01 09:00"), None),
+            (json!("2024-03-01T09:00:00+1é2"), None),
+            (json!(1e300), None),
+            (json!("-1e300"), None),
             (json!(null), None),
         ] {
             assert_eq!(rfc3339(&time).as_deref(), canonical, "{time}");

@@ -735,6 +735,61 @@ fn what_was_undone_or_cleared_in_kimi_code_is_left_out_and_counted() {
 }
 
 #[test]
+fn what_the_user_says_after_a_call_without_result_is_kept_or_counted() {
+    let begun = || {
+        let mut records = vec![kimi_prompt("one")];
+        records.extend(kimi_step("s0", "two"));
+        // A crash; then the user goes on.
+        records.extend([
+            kimi_event(&json!({"type": "step.begin", "uuid": "s1"})),
+            kimi_call("Read:0", "Read"),
+            kimi_prompt("three"),
+        ]);
+        records
+    };
+    let then = |kind: &str| {
+        let mut records = begun();
+        records.push(json!({"type": kind, "summary": "sum", "count": 1}));
+        records.push(kimi_prompt("four"));
+        let read = found(&wire(&records), Format::KimiCode);
+        (said(&read.messages), read.skipped)
+    };
+    let (texts, skipped) = then("context.apply_compaction");
+    assert_eq!(texts, ["one", "two", "", "three", "sum", "four"]);
+    assert_eq!(skipped, []);
+    let (texts, skipped) = then("context.undo");
+    assert_eq!(texts, ["one", "two", "", "four"]);
+    assert_eq!(skipped, [("a message that was undone".to_owned(), 1)]);
+    let (texts, skipped) = then("context.clear");
+    assert_eq!(texts, ["four"]);
+    assert_eq!(skipped, [("a message that was cleared".to_owned(), 4)]);
+    let (texts, _) = then("swarm_mode.exit");
+    assert_eq!(texts, ["one", "two", "", "three", "four"]);
+    // Its reminder is taken back also where it waits, and nothing else is.
+    let mut records = begun();
+    records.push(kimi_says(
+        "user",
+        &json!({"kind": "injection", "variant": "swarm_mode"}),
+        &json!("swarm"),
+    ));
+    records.push(json!({"type": "swarm_mode.exit"}));
+    let read = found(&wire(&records), Format::KimiCode);
+    assert_eq!(said(&read.messages), ["one", "two", "", "three"]);
+}
+
+#[test]
+fn kinds_of_records_past_the_hundredth_are_counted_as_one() {
+    let mut records = vec![kimi_prompt("hi")];
+    for n in (0..150).chain(0..150) {
+        records.push(json!({"type": format!("kind {n}")}));
+    }
+    let read = found(&wire(&records), Format::KimiCode);
+    assert_eq!(read.skipped.len(), 101);
+    assert_eq!(read.skipped[0], ("a record \"kind 0\"".to_owned(), 2));
+    assert_eq!(read.skipped[100], ("other records".to_owned(), 100));
+}
+
+#[test]
 fn a_wire_of_kimi_code_that_is_not_known_is_refused_with_its_line() {
     let good = [kimi_prompt("a"), kimi_prompt("b")];
     for (from, to, says) in [
@@ -827,7 +882,12 @@ fn a_long_transcript_of_each_tool_is_read_in_seconds() {
         std::iter::once(kimi_prompt(&"x".repeat(200))).chain(step)
     });
     let kimi_lines = wire(&steps.collect::<Vec<_>>());
-    for text in [&claude_lines, &codex_lines, &kimi_lines] {
+    // Undos that find less than they are to take back, and kinds that nobody knows.
+    let mut records = vec![json!({"type": "context.undo", "count": MESSAGES + 1}); 4 * MESSAGES];
+    records.extend((0..4 * MESSAGES).map(|n| json!({"type": format!("kind {n}")})));
+    let odd = wire(&records);
+    let odd_lines = kimi_lines.clone() + odd.split_once('\n').unwrap().1;
+    for text in [&claude_lines, &codex_lines, &kimi_lines, &odd_lines] {
         let begun = Instant::now();
         assert_eq!(
             Transcript::read(text, None).unwrap().messages.len(),

@@ -1,18 +1,21 @@
 //! Databases of SQLite in which OpenAI's Agents SDK keeps its sessions, an item a row.
 //!
 //! They are only read, also while the SDK has them open. What is committed when the reading
-//! begins is read, and nothing else.
+//! begins is read, and nothing else. Outside of WAL mode a reader makes writers wait: there a copy
+//! is read.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fmt, fs, io};
 
-use rusqlite::types::ValueRef;
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Row, params};
 use serde_json::value::RawValue;
 use sessionlog::{Format, Transcript};
 use tempfile::TempDir;
 
+use super::LONGEST;
 use crate::failure::{Failure, Result};
 
 /// How long a writer may hold the database before it is told that it does.
@@ -24,11 +27,54 @@ const MAIN: &str = "main";
 
 /// A database that has sessions.
 pub(super) struct Database {
-    path: PathBuf,
     connection: Connection,
     tables: Vec<Table>,
-    /// Where the copy is that is read, if the database cannot be read where it is.
+    /// Where the copy is that is read, if the database is not read where it is.
     _copy: Option<TempDir>,
+}
+
+/// An id as the database has it. It is looked up as it is, and shown as text.
+enum Id {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(Vec<u8>),
+    Blob(Vec<u8>),
+}
+
+impl From<ValueRef<'_>> for Id {
+    fn from(value: ValueRef<'_>) -> Self {
+        match value {
+            ValueRef::Null => Self::Null,
+            ValueRef::Integer(number) => Self::Integer(number),
+            ValueRef::Real(number) => Self::Real(number),
+            ValueRef::Text(bytes) => Self::Text(bytes.to_vec()),
+            ValueRef::Blob(bytes) => Self::Blob(bytes.to_vec()),
+        }
+    }
+}
+
+impl ToSql for Id {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Real(number) => ValueRef::Real(*number),
+            Self::Text(bytes) => ValueRef::Text(bytes),
+            Self::Blob(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("NULL"),
+            Self::Integer(number) => number.fmt(f),
+            Self::Real(number) => number.fmt(f),
+            Self::Text(bytes) | Self::Blob(bytes) => String::from_utf8_lossy(bytes).fmt(f),
+        }
+    }
 }
 
 /// A table of messages.
@@ -41,31 +87,38 @@ struct Table {
 }
 
 /// The items of one conversation.
-#[derive(Default)]
 struct Items {
-    rows: Vec<(i64, String)>,
+    rows: Vec<(Id, String)>,
     /// Bytes that were no UTF-8, as U+FFFD.
     replaced: usize,
+    /// How many bytes the session may still have.
+    left: usize,
 }
 
 impl Database {
     /// Opens a database; `None`, if it has no table of messages of the SDK.
     pub(super) fn open(path: &Path) -> Result<Option<Self>> {
-        let failed = |error: &rusqlite::Error| told(path, error);
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let (connection, copy) = match begin(path, flags) {
+        let failed = |error| told(path, &error);
+        let cannot = |error| Failure::new(format!("copy {}: {error}", path.display()));
+        let (mut connection, mut copy) = match begin(path, READ_ONLY) {
             Err(error) if is_of_the_place(&error) => {
-                let cannot = |error| Failure::new(format!("copy {}: {error}", path.display()));
-                let (copy, path) = copied(path).map_err(cannot)?;
-                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-                let connection = begin(&path, flags).map_err(|error| failed(&error))?;
-                (connection, Some(copy))
+                let (dir, copy) = copied(path).map_err(cannot)?;
+                (begin(&copy, READ_WRITE).map_err(failed)?, Some(dir))
             }
-            connection => (connection.map_err(|error| failed(&error))?, None),
+            connection => (connection.map_err(failed)?, None),
         };
-        let tables = tables(&connection).map_err(|error| failed(&error))?;
-        Ok((!tables.is_empty()).then_some(Self {
-            path: path.to_owned(),
+        let tables = tables(&connection).map_err(failed)?;
+        if tables.is_empty() {
+            return Ok(None);
+        }
+        if copy.is_none() && !is_wal(&connection).map_err(failed)? {
+            let dir = tempfile::tempdir().map_err(cannot)?;
+            let path = dir.path().join("copy.db");
+            back_up(&connection, &path).map_err(failed)?;
+            connection = begin(&path, READ_WRITE).map_err(failed)?;
+            copy = Some(dir);
+        }
+        Ok(Some(Self {
             connection,
             tables,
             _copy: copy,
@@ -77,43 +130,50 @@ impl Database {
     pub(super) fn sessions(
         &self,
         mut take: impl FnMut(std::result::Result<(Transcript, usize), String>) -> bool,
-    ) -> Result<()> {
-        let failed = |error| told(&self.path, &error);
+    ) {
         for table in &self.tables {
-            for id in self.ids(table).map_err(failed)? {
-                let read = self.session(table, &id).map_err(failed)?;
-                if !take(read.map_err(|why| format!("session {id}: {why}"))) {
-                    return Ok(());
+            for id in self.ids(table) {
+                let read = match id {
+                    Ok(id) => {
+                        let read = self.session(table, &id);
+                        let read = read.unwrap_or_else(|error| Err(why(&error)));
+                        read.map_err(|why| format!("session {id}: {why}"))
+                    }
+                    Err(error) => Err(format!("table {}: {}", table.name, why(&error))),
+                };
+                if !take(read) {
+                    return;
                 }
             }
         }
-        Ok(())
     }
 
     /// How many sessions there are.
-    pub(super) fn len(&self) -> Result<usize> {
-        let ids = self.tables.iter().map(|table| self.ids(table));
-        let lens = ids.map(|ids| ids.map(|ids| ids.len()));
-        let sum: rusqlite::Result<usize> = lens.sum();
-        sum.map_err(|error| told(&self.path, &error))
+    pub(super) fn len(&self) -> usize {
+        self.tables.iter().map(|table| self.ids(table).len()).sum()
     }
 
-    fn ids(&self, table: &Table) -> rusqlite::Result<Vec<String>> {
-        let name = quoted(&table.name);
-        let ids = format!(
-            "SELECT CAST(session_id AS TEXT) FROM {name} GROUP BY session_id ORDER BY min(id)"
-        );
-        let mut ids = self.connection.prepare(&ids)?;
-        let ids = ids.query_map([], |row| Ok(text(row.get_ref(0)?, &mut 0)))?;
-        ids.filter_map(rusqlite::Result::transpose).collect()
+    /// The ids of the sessions of a table, as far as they can be read.
+    fn ids(&self, table: &Table) -> Vec<rusqlite::Result<Id>> {
+        let read = || {
+            let name = quoted(&table.name);
+            let ids = format!("SELECT session_id FROM {name} GROUP BY session_id ORDER BY min(id)");
+            let mut ids = self.connection.prepare(&ids)?;
+            let ids = ids.query_map([], |row| row.get_ref(0).map(Id::from))?;
+            Ok(ids.collect())
+        };
+        read().unwrap_or_else(|error| vec![Err(error)])
     }
 
     /// A session with its branches, and how many characters of it were damaged.
     fn session(
         &self,
         table: &Table,
-        id: &str,
+        id: &Id,
     ) -> rusqlite::Result<std::result::Result<(Transcript, usize), String>> {
+        if matches!(id, Id::Null) {
+            return Ok(Err("its rows are of no session".into()));
+        }
         let mut branches = Vec::new();
         if table.has_branches {
             let found = format!(
@@ -121,7 +181,7 @@ impl Database {
                  GROUP BY branch_id ORDER BY branch_id != ?2, min(id)"
             );
             let mut found = self.connection.prepare(&found)?;
-            let found = found.query_map(params![id, MAIN], |row| row.get::<_, String>(0))?;
+            let found = found.query_map(params![id, MAIN], |row| row.get_ref(0).map(Id::from))?;
             branches = found.collect::<rusqlite::Result<_>>()?;
         }
         let name = quoted(&table.name);
@@ -130,8 +190,8 @@ impl Database {
         } else {
             "NULL"
         };
-        let mut replaced = 0;
-        let mut read = |branch: Option<&str>| -> rusqlite::Result<_> {
+        let (mut replaced, mut left) = (0, LONGEST);
+        let mut read = |branch: Option<&Id>| -> rusqlite::Result<_> {
             let rows = match branch {
                 None => format!(
                     "SELECT m.id, m.message_data, {time} FROM {name} m
@@ -140,29 +200,33 @@ impl Database {
                 Some(_) => format!(
                     "SELECT m.id, m.message_data, {time} FROM {STRUCTURE} s
                      JOIN {name} m ON m.id = s.message_id AND m.session_id = s.session_id
-                     WHERE s.session_id = ?1 AND s.branch_id = ?2
+                     WHERE s.session_id = ?1 AND s.branch_id IS ?2
                      ORDER BY s.sequence_number, s.id"
                 ),
             };
             let mut rows = self.connection.prepare(&rows)?;
             let mut rows = rows.query(params![id, branch])?;
-            let mut items = Items::default();
+            let mut items = Items {
+                rows: Vec::new(),
+                replaced: 0,
+                left,
+            };
             while let Some(row) = rows.next()? {
                 if let Err(why) = items.take(row)? {
                     return Ok(Err(why));
                 }
             }
-            replaced += items.replaced;
+            (replaced, left) = (replaced + items.replaced, items.left);
             Ok(items.transcript())
         };
-        let mut whole = match read(branches.first().map(String::as_str))? {
+        let mut whole = match read(branches.first())? {
             Ok(whole) => whole,
             Err(why) => return Ok(Err(why)),
         };
         for branch in branches.iter().skip(1) {
             match read(Some(branch))? {
                 Ok(mut transcript) => {
-                    transcript.id = Some(branch.clone());
+                    transcript.id = Some(branch.to_string());
                     whole.branches.push(transcript);
                 }
                 Err(why) => return Ok(Err(format!("branch {branch}: {why}"))),
@@ -172,7 +236,8 @@ impl Database {
             // The SDK shows none of them either: their branch was deleted.
             let lost = format!(
                 "SELECT count(*) FROM {name} WHERE session_id = ?1
-                 AND id NOT IN (SELECT message_id FROM {STRUCTURE} WHERE session_id = ?1)"
+                 AND id NOT IN (SELECT message_id FROM {STRUCTURE}
+                                  WHERE session_id = ?1 AND message_id IS NOT NULL)"
             );
             let mut lost = self.connection.prepare(&lost)?;
             let lost: i64 = lost.query_row([id], |row| row.get(0))?;
@@ -188,8 +253,13 @@ impl Database {
 impl Items {
     /// Takes in a row of id, item and time, or says why it is no item.
     fn take(&mut self, row: &Row<'_>) -> rusqlite::Result<std::result::Result<(), String>> {
-        let id: i64 = row.get(0)?;
-        let Some(item) = text(row.get_ref(1)?, &mut self.replaced) else {
+        let (id, item) = (Id::from(row.get_ref(0)?), row.get_ref(1)?);
+        let length = item.as_bytes().map_or(0, <[u8]>::len) + size_of::<(Id, String)>();
+        let Some(left) = self.left.checked_sub(length) else {
+            return Ok(Err("it is longer than 1 GiB".into()));
+        };
+        self.left = left;
+        let Some(item) = text(item, &mut self.replaced) else {
             return Ok(Err(format!("row {id}: there is no text")));
         };
         // One that holds halves of surrogate pairs is JSON here, and is mended as it is read.
@@ -239,12 +309,34 @@ impl Items {
     }
 }
 
+const READ_ONLY: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+const READ_WRITE: OpenFlags =
+    OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+
 /// Opens a database and begins to read what is committed now.
 fn begin(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
-    connection.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema;")?;
+    connection
+        .execute_batch("PRAGMA trusted_schema = OFF; BEGIN; SELECT count(*) FROM sqlite_schema;")?;
     Ok(connection)
+}
+
+fn is_wal(connection: &Connection) -> rusqlite::Result<bool> {
+    let mode = connection.query_row("PRAGMA journal_mode", [], |row| row.get::<_, String>(0))?;
+    Ok(mode == "wal")
+}
+
+/// Copies what a connection reads to a new file.
+fn back_up(from: &Connection, to: &Path) -> rusqlite::Result<()> {
+    let mut to = Connection::open(to)?;
+    to.execute_batch("PRAGMA synchronous = OFF")?;
+    if Backup::new(from, &mut to)?.step(-1)? == StepResult::Done {
+        return Ok(());
+    }
+    let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+    Err(rusqlite::Error::SqliteFailure(busy, None))
 }
 
 /// Returns true if the database may be sound, but its directory does not let it be read: in WAL
@@ -256,44 +348,81 @@ fn is_of_the_place(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// A copy of a database with all that belongs to it.
-fn copied(path: &Path) -> std::io::Result<(TempDir, PathBuf)> {
+/// A copy of a database with all that belongs to it, as it stood at one time.
+fn copied(path: &Path) -> io::Result<(TempDir, PathBuf)> {
+    const TRIES: usize = 5;
     let path = fs::canonicalize(path)?;
     let dir = tempfile::tempdir()?;
     let copy = dir.path().join("copy.db");
-    fs::copy(&path, &copy)?;
-    for end in ["-wal", "-journal"] {
-        let beside = |path: &Path| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(end);
-            PathBuf::from(name)
-        };
-        match fs::copy(beside(&path), beside(&copy)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+    for _ in 0..TRIES {
+        let before = stamps(&path)?;
+        for end in ENDS {
+            copy_file(&with_end(&path, end), &with_end(&copy, end))?;
+        }
+        if stamps(&path)? == before {
+            return Ok((dir, copy));
         }
     }
+    let what = "another process keeps writing to it; try again when it has ended";
+    Err(io::Error::other(what))
+}
+
+/// What the names of a database's files end in.
+const ENDS: [&str; 3] = ["-journal", "-wal", ""];
+
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// The lengths and times of a database's files: they differ after a write.
+fn stamps(path: &Path) -> io::Result<impl PartialEq + use<>> {
+    let stamp = |end| match fs::metadata(with_end(path, end)) {
+        Ok(file) => Ok(Some((file.len(), file.modified()?))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    };
+    ENDS.into_iter().map(stamp).collect::<io::Result<Vec<_>>>()
+}
+
+/// Copies a file, if it is there, to one that can be written.
+fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::remove_file(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    match fs::copy(from, to) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
     // The copy of what cannot be written cannot be written.
-    let mut rights = fs::metadata(&copy)?.permissions();
+    let mut rights = fs::metadata(to)?.permissions();
     #[expect(
         clippy::permissions_set_readonly_false,
         reason = "the directory around it is nobody else's"
     )]
     rights.set_readonly(false);
-    fs::set_permissions(&copy, rights)?;
-    Ok((dir, copy))
+    fs::set_permissions(to, rights)
 }
 
 /// The tables of messages, whatever their names are.
 fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
-    let mut names =
-        connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")?;
-    let names = names.query_map([], |row| row.get::<_, String>(0))?;
-    let names = names.collect::<rusqlite::Result<Vec<_>>>()?;
+    // Neither views nor virtual tables, which run what they are made of.
+    let mut names = connection.prepare(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name",
+    )?;
+    let names = names.query_map([], |row| {
+        Ok(row.get_ref(0)?.as_str().ok().map(String::from))
+    })?;
+    let names: Vec<String> = names
+        .filter_map(rusqlite::Result::transpose)
+        .collect::<rusqlite::Result<_>>()?;
     let columns = |name: &str| -> rusqlite::Result<Vec<String>> {
         let mut columns = connection.prepare("SELECT lower(name) FROM pragma_table_info(?1)")?;
-        let columns = columns.query_map([name], |row| row.get(0))?;
-        columns.collect()
+        let columns = columns.query_map([name], |row| Ok(text(row.get_ref(0)?, &mut 0)))?;
+        columns.filter_map(rusqlite::Result::transpose).collect()
     };
     let has = |columns: &[String], names: &[&str]| {
         names
@@ -303,12 +432,13 @@ fn tables(connection: &Connection) -> rusqlite::Result<Vec<Table>> {
     // Of several tables of messages it is that of one.
     let structure = ["session_id", "message_id", "branch_id", "sequence_number"];
     let mut of: Option<String> = None;
-    if has(&columns(STRUCTURE)?, &structure) {
+    let is_structure = |name: &String| name.eq_ignore_ascii_case(STRUCTURE);
+    if names.iter().any(is_structure) && has(&columns(STRUCTURE)?, &structure) {
         let mut keys = connection.prepare(
             "SELECT \"table\" FROM pragma_foreign_key_list(?1) WHERE \"from\" = 'message_id'",
         )?;
-        let mut keys = keys.query_map([STRUCTURE], |row| row.get(0))?;
-        of = Some(keys.next().transpose()?.unwrap_or_default());
+        let mut keys = keys.query_map([STRUCTURE], |row| Ok(text(row.get_ref(0)?, &mut 0)))?;
+        of = Some(keys.next().transpose()?.flatten().unwrap_or_default());
     }
     let mut tables = Vec::new();
     for name in names {
@@ -350,13 +480,106 @@ fn text(value: ValueRef<'_>, replaced: &mut usize) -> Option<String> {
 
 /// What went wrong, with the file.
 fn told(path: &Path, error: &rusqlite::Error) -> Failure {
-    let what = format!("read {}: {error}", path.display());
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            Failure::new(what).hint("another process writes to it; try again when it has ended")
+    let failure = Failure::new(format!("read {}: {error}", path.display()));
+    match hint(error) {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// What went wrong, with the next step.
+fn why(error: &rusqlite::Error) -> String {
+    match hint(error) {
+        Some(hint) => format!("{error}; {hint}"),
+        None => error.to_string(),
+    }
+}
+
+fn hint(error: &rusqlite::Error) -> Option<&'static str> {
+    match error.sqlite_error_code()? {
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+            Some("another process writes to it; try again when it has ended")
         }
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Failure::new(what)
-            .hint("sqlite3 FILE .recover gets out of a damaged database what still reads"),
-        _ => Failure::new(what),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+            Some("sqlite3 FILE .recover gets out of a damaged database what still reads")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A database in a rollback journal's mode that has one session with one message.
+    fn database(path: &Path) -> Connection {
+        let connection = Connection::open(path).unwrap();
+        connection
+            .execute_batch(
+                "CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT);
+                 INSERT INTO agent_messages VALUES (1, 's', '{\"role\":\"user\",\"content\":\"a\"}');",
+            )
+            .unwrap();
+        connection
+    }
+
+    #[test]
+    fn a_database_is_written_to_while_it_is_imported() {
+        let dir = tempfile::tempdir().unwrap();
+        for mode in ["delete", "wal"] {
+            let path = dir.path().join(mode);
+            let writer = database(&path);
+            writer.pragma_update(None, "journal_mode", mode).unwrap();
+            writer.busy_timeout(Duration::ZERO).unwrap();
+            let reader = Database::open(&path).unwrap().unwrap();
+            let copy =
+                "INSERT INTO agent_messages SELECT 2, session_id, message_data FROM agent_messages";
+            assert_eq!(writer.execute(copy, []), Ok(1), "{mode}");
+            let mut read = Vec::new();
+            reader.sessions(|session| {
+                read.push(session.unwrap().0.messages.len());
+                true
+            });
+            assert_eq!(read, [1], "{mode}");
+        }
+    }
+
+    #[test]
+    fn the_copy_of_files_that_cannot_be_written_can() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.db");
+        for end in ENDS {
+            let file = with_end(&path, end);
+            fs::write(&file, end).unwrap();
+            let mut rights = fs::metadata(&file).unwrap().permissions();
+            rights.set_readonly(true);
+            fs::set_permissions(&file, rights).unwrap();
+        }
+        let (_dir, copy) = copied(&path).unwrap();
+        for end in ENDS {
+            let file = with_end(&copy, end);
+            assert_eq!(fs::read(&file).unwrap(), end.as_bytes());
+            assert!(
+                !fs::metadata(&file).unwrap().permissions().readonly(),
+                "{end}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_session_is_read_no_further_than_it_may_be_long() {
+        let connection = Connection::open_in_memory().unwrap();
+        let mut rows = connection.prepare("SELECT 1, '{}', NULL").unwrap();
+        let length = 2 + size_of::<(Id, String)>();
+        for (left, is_read) in [(2 * length, true), (2 * length - 1, false)] {
+            let mut items = Items {
+                rows: Vec::new(),
+                replaced: 0,
+                left,
+            };
+            let mut take = || rows.query_row([], |row| items.take(row)).unwrap();
+            assert_eq!(take(), Ok(()));
+            assert_eq!(take().is_ok(), is_read, "{left}");
+        }
     }
 }

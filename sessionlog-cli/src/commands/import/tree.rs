@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use sessionlog::{ErrorKind, Format, StoreHandle, Transcript};
 
 use super::sqlite::Database;
-use super::{Found, is_database, key_of, kimi_code, named, read, take_in};
+use super::{Found, is_database, key_of, kimi_code, named, open_database, read, take_in};
 use crate::failure::{Failure, Outcome, Result};
 use crate::output::{self, Output};
 use crate::{names, progress, safe};
@@ -21,14 +21,15 @@ pub(super) struct Report {
     last: PathBuf,
     /// Remarks, each with the number of conversations it is true of.
     remarks: BTreeMap<String, usize>,
+    /// The sessions of these conversations, each with its file.
+    keys: BTreeMap<String, PathBuf>,
     /// Files that were left, with the reason.
     left: Vec<(PathBuf, String)>,
     /// The error that ended it early.
     failed: Option<sessionlog::Error>,
 }
 
-/// Imports every file of `root` and below, or the file `root`, each conversation to a session of
-/// its own.
+/// Imports every file of `root` and below, each conversation to a session of its own.
 pub(super) fn import(
     root: &Path,
     prefix: Option<&str>,
@@ -36,15 +37,18 @@ pub(super) fn import(
     chats: &StoreHandle,
 ) -> Result<Report> {
     let (mut files, mut report) = (Vec::new(), Report::default());
-    if root.is_dir() {
-        list(root, &mut files, &mut report)?;
-    } else {
-        files.push(root.to_owned());
-    }
+    list(root, &mut files, &mut report)?;
     let bar = progress::counted(files.len(), "conversations");
     for path in files {
         let done = match is_database(&path) {
-            Ok(true) => database(root, &path, prefix, chats, &mut report, &bar),
+            Ok(true) => match open_database(&path, format) {
+                Ok(Some(found)) => database(root, &path, &found, prefix, chats, &mut report, &bar),
+                Ok(None) => Ok(()),
+                Err(why) => {
+                    report.leave(path, &why);
+                    Ok(())
+                }
+            },
             _ => file(root, path, prefix, format, chats, &mut report),
         };
         if let Err(error) = done {
@@ -55,6 +59,21 @@ pub(super) fn import(
     }
     bar.finish_and_clear();
     Ok(report)
+}
+
+/// Imports the sessions of the database `path`.
+pub(super) fn import_database(
+    path: &Path,
+    found: &Database,
+    prefix: Option<&str>,
+    chats: &StoreHandle,
+) -> Report {
+    let mut report = Report::default();
+    let bar = progress::counted(0, "conversations");
+    let done = database(path, path, found, prefix, chats, &mut report, &bar);
+    report.failed = done.err();
+    bar.finish_and_clear();
+    report
 }
 
 fn file(
@@ -71,46 +90,39 @@ fn file(
             one(&path, &found, &key, chats, report)
         }
         Err(why) => {
-            report.left.push((path, why.to_string()));
+            report.leave(path, &why);
             Ok(())
         }
     }
 }
 
-/// Imports the sessions of a database. One that has none is passed over.
+/// Imports the sessions of a database.
 fn database(
     root: &Path,
     path: &Path,
+    database: &Database,
     prefix: Option<&str>,
     chats: &StoreHandle,
     report: &mut Report,
     bar: &ProgressBar,
 ) -> sessionlog::Result<()> {
     let mut done = Ok(());
-    let read = Database::open(path).and_then(|database| {
-        let Some(database) = database else {
-            return Ok(());
-        };
-        bar.inc_length(database.len()? as u64);
-        database.sessions(|session| {
-            bar.inc(1);
-            match session {
-                Ok((transcript, replaced)) => {
-                    let key = key(root, path, prefix, &transcript);
-                    let found = Found {
-                        transcript,
-                        replaced,
-                    };
-                    done = one(path, &found, &key, chats, report);
-                }
-                Err(why) => report.left.push((path.to_owned(), why)),
+    bar.inc_length(database.len() as u64);
+    database.sessions(|session| {
+        bar.inc(1);
+        match session {
+            Ok((transcript, replaced)) => {
+                let key = key(root, path, prefix, &transcript);
+                let found = Found {
+                    transcript,
+                    replaced,
+                };
+                done = one(path, &found, &key, chats, report);
             }
-            done.is_ok()
-        })
+            Err(why) => report.left.push((path.to_owned(), why)),
+        }
+        done.is_ok()
     });
-    if let Err(why) = read {
-        report.left.push((path.to_owned(), why.to_string()));
-    }
     done
 }
 
@@ -143,8 +155,17 @@ fn one(
     let (mut messages, mut left) = (0, Vec::new());
     for (key, transcript) in found.conversations(key) {
         match unless_there(path, transcript, &key, chats) {
-            Ok(Some(taken)) => messages += taken,
-            Ok(None) => left.push(format!("the session {key} has messages already")),
+            Ok(Some(taken)) => {
+                messages += taken;
+                report.keys.insert(key, path.to_owned());
+            }
+            Ok(None) => {
+                let of = match report.keys.get(&key) {
+                    Some(other) => format!(", of {} in this import", other.display()),
+                    None => String::new(),
+                };
+                left.push(format!("the session {key} has messages already{of}"));
+            }
             Err(error) if is_of_one(error.kind()) => left.push(format!("{key}: {error}")),
             Err(error) => return Err(error),
         }
@@ -196,7 +217,7 @@ fn list(dir: &Path, files: &mut Vec<PathBuf>, report: &mut Report) -> Result<()>
         let name = entry.file_name().to_string_lossy().into_owned();
         if kind.is_dir() {
             if let Err(why) = list(&path, files, report) {
-                report.left.push((path, why.to_string()));
+                report.leave(path, &why);
             }
             continue;
         }
@@ -223,6 +244,10 @@ fn may_be_database(path: &Path) -> bool {
 }
 
 impl Report {
+    fn leave(&mut self, path: PathBuf, why: &Failure) {
+        self.left.push((path, why.with_hint()));
+    }
+
     fn take(&mut self, path: &Path, found: &Found, messages: usize) {
         let of = self
             .imported

@@ -1,9 +1,9 @@
 //! Kimi Code: `sessions/<directory>/<session>/agents/<agent>/wire.jsonl`, a record a line.
 //!
 //! Records are folded into messages as its replay folds them. A step of the model is one
-//! message. What is said while tools run comes after their results. What was undone or cleared
-//! is left out. The message that a compaction left stands after what it sums up, with the field
-//! `isCompactSummary`.
+//! message. What is said while tools run comes after their results; where these never come, before
+//! the next step, compaction, undo or clear. What was undone or cleared is left out. The message
+//! that a compaction left stands after what it sums up, with the field `isCompactSummary`.
 
 use std::collections::HashSet;
 
@@ -66,6 +66,10 @@ struct Fold {
     deferred: Vec<Said>,
     /// The model that was asked last.
     model: String,
+    /// The places in `said` of the prompts that can be undone, as far as `searched`.
+    prompts: Vec<usize>,
+    /// The length of `said` up to which `prompts` is complete.
+    searched: usize,
 }
 
 /// A message that is not complete, or that may be undone.
@@ -157,8 +161,8 @@ impl Fold {
                 said.parts.push(json!({"type": "text", "text": text}));
                 said.origin = json!({"kind": "compaction_summary"});
                 said.fields.insert("isCompactSummary".into(), true.into());
+                self.close();
                 self.said.push(said);
-                self.forget();
             }
             "context.undo" => {
                 for _ in 0..self.undo(record["count"].as_u64().unwrap_or_default()) {
@@ -166,17 +170,14 @@ impl Fold {
                 }
             }
             "context.clear" => {
-                for _ in self.said.drain(..) {
+                self.close();
+                for _ in 0..self.cut(0) {
                     transcript.skip("a message that was cleared");
                 }
-                self.forget();
             }
             // It takes its reminder back.
             "swarm_mode.exit" => {
-                let is_its = |said: &mut Said| said.origin["variant"] == "swarm_mode";
-                if self.said.pop_if(is_its).is_some() {
-                    self.forget();
-                }
+                self.take_reminder_back();
                 transcript.skip("a record \"swarm_mode.exit\"");
             }
             "" => return Err(invalid("there is no type")),
@@ -264,38 +265,47 @@ impl Fold {
         self.end_step();
     }
 
-    /// Forgets what is not complete, as it does when what it belongs to may be gone.
-    fn forget(&mut self) {
-        self.open = None;
-        self.pending.clear();
-        self.deferred.clear();
+    /// Removes the last message if it is the reminder of the mode "swarm".
+    fn take_reminder_back(&mut self) {
+        let is_its = |said: &mut Said| said.origin["variant"] == "swarm_mode";
+        if !self.deferred.is_empty() {
+            self.deferred.pop_if(is_its);
+        } else if self.said.last_mut().is_some_and(is_its) {
+            self.cut(self.said.len() - 1);
+        }
+    }
+
+    /// Removes the messages from a place on; how many that is.
+    fn cut(&mut self, place: usize) -> usize {
+        let many = self.said.drain(place..).count();
+        while self.prompts.pop_if(|prompt| *prompt >= place).is_some() {}
+        self.searched = self.searched.min(place);
+        many
     }
 
     /// Takes back the last `prompts` of the user and all after the first of them, unless a
     /// compaction is between; how many messages that is.
     fn undo(&mut self, prompts: u64) -> usize {
-        let (mut left, mut cut) = (prompts, self.said.len());
-        for place in (0..self.said.len()).rev() {
-            let said = &self.said[place];
-            if left == 0 || named(&said.origin, "kind") == "compaction_summary" {
-                break;
-            }
-            if said.is_prompt() {
-                left -= 1;
-                cut = place;
-                let id = said.id.clone();
-                let is_its = |before: &Said| id.is_string() && before.origin["ownerPromptId"] == id;
-                while cut > 0 && is_its(&self.said[cut - 1]) {
-                    cut -= 1;
-                }
+        self.close();
+        for (place, said) in self.said.iter().enumerate().skip(self.searched) {
+            if named(&said.origin, "kind") == "compaction_summary" {
+                self.prompts.clear();
+            } else if said.is_prompt() {
+                self.prompts.push(place);
             }
         }
-        if left > 0 {
+        self.searched = self.said.len();
+        let first = usize::try_from(prompts)
+            .ok()
+            .and_then(|prompts| self.prompts.len().checked_sub(prompts));
+        let Some(&prompt) = first.and_then(|first| self.prompts.get(first)) else {
             return 0;
-        }
-        let many = self.said.drain(cut..).count();
-        self.forget();
-        many
+        };
+        let id = self.said[prompt].id.clone();
+        let is_its = |said: &Said| id.is_string() && said.origin["ownerPromptId"] == id;
+        let before = self.said[..prompt].iter().rev();
+        let cut = prompt - before.take_while(|said| is_its(said)).count();
+        self.cut(cut)
     }
 }
 

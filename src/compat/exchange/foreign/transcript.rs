@@ -9,6 +9,9 @@ use crate::Message;
 use crate::error::Result;
 use crate::ground::clock;
 
+/// The kinds of skipped records that are told apart.
+const MOST_KINDS: usize = 100;
+
 /// A conversation that another tool kept.
 ///
 /// ```
@@ -38,7 +41,8 @@ pub struct Transcript {
     pub created: Option<String>,
     /// See [`created`](Self::created).
     pub updated: Option<String>,
-    /// Records that are not messages: each kind with its number.
+    /// Records that are not messages: each kind with its number. After the hundredth kind all
+    /// others are one, "other records".
     pub skipped: Vec<(String, usize)>,
     /// Further conversations in the same text: those of Claude Code's subagents.
     pub branches: Vec<Transcript>,
@@ -83,7 +87,11 @@ impl Transcript {
     }
 
     pub(super) fn skip(&mut self, what: impl Into<String>) {
-        let what = what.into();
+        let mut what = what.into();
+        let is_known = self.skipped.iter().any(|(known, _)| *known == what);
+        if !is_known && self.skipped.len() >= MOST_KINDS {
+            what = "other records".into();
+        }
         match self.skipped.iter_mut().find(|(known, _)| *known == what) {
             Some((_, many)) => *many += 1,
             None => self.skipped.push((what, 1)),

@@ -40,7 +40,7 @@ fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|entry| entry.is_file())
 }
 
-/// The text of records with the pictures whose files are beside it; `None`, if there are none.
+/// Puts the pictures of the files beside it into the text of records. Returns `None` without any.
 ///
 /// # Errors
 /// It would be longer than a conversation may be.
@@ -143,7 +143,7 @@ pub(super) fn complete(transcript: &mut Transcript, path: &Path) {
     transcript.updated = time(&state["updatedAt"]).or(transcript.updated.take());
 }
 
-/// The name of the agent whose records a file holds.
+/// Returns the name of the agent of a file of records.
 fn agent(path: &Path) -> Option<&str> {
     path.parent()?.file_name()?.to_str()
 }

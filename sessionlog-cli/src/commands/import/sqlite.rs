@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use super::LONGEST;
 use crate::failure::{Failure, Result};
 
-/// How long a writer may hold the database before it is told that it does.
+/// The time to wait for a writer that holds the database, before the import gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Tables that tell which messages are of which branch: those of `AdvancedSQLiteSession`.
@@ -91,7 +91,7 @@ struct Items {
     rows: Vec<(Id, String)>,
     /// Bytes that were no UTF-8, as U+FFFD.
     replaced: usize,
-    /// How many bytes the session may still have.
+    /// The number of bytes that the session may still take.
     left: usize,
 }
 
@@ -148,7 +148,7 @@ impl Database {
         }
     }
 
-    /// How many sessions there are.
+    /// Returns the number of sessions.
     pub(super) fn len(&self) -> usize {
         self.tables.iter().map(|table| self.ids(table).len()).sum()
     }
@@ -367,7 +367,7 @@ fn copied(path: &Path) -> io::Result<(TempDir, PathBuf)> {
     Err(io::Error::other(what))
 }
 
-/// What the names of a database's files end in.
+/// The ends of the names of a database's files.
 const ENDS: [&str; 3] = ["-journal", "-wal", ""];
 
 fn with_end(path: &Path, end: &str) -> PathBuf {
@@ -478,7 +478,7 @@ fn text(value: ValueRef<'_>, replaced: &mut usize) -> Option<String> {
     Some(text)
 }
 
-/// What went wrong, with the file.
+/// Returns an error with the file, and the next step if one is known.
 fn told(path: &Path, error: &rusqlite::Error) -> Failure {
     let failure = Failure::new(format!("read {}: {error}", path.display()));
     match hint(error) {
@@ -487,7 +487,7 @@ fn told(path: &Path, error: &rusqlite::Error) -> Failure {
     }
 }
 
-/// What went wrong, with the next step.
+/// Returns an error in words, with the next step if one is known.
 fn why(error: &rusqlite::Error) -> String {
     match hint(error) {
         Some(hint) => format!("{error}; {hint}"),

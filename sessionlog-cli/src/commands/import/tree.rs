@@ -264,7 +264,7 @@ impl Report {
     /// Tells what came of it.
     ///
     /// # Errors
-    /// What ended it early.
+    /// The error that ended it early.
     pub(super) fn tell(self) -> Result<Outcome> {
         let mut out = Output::new();
         for (shape, (files, messages)) in &self.imported {

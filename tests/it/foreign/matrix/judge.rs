@@ -180,9 +180,9 @@ impl After {
         self.untold |= cut;
         self.only_added &= adds([&found[0], &left[0]]) && !deed.rewrites && !cleared;
         // Who truncates all beside a sidecar that counts lines clears the session, also if a power
-        // loss took the file with the lines: ours may be a backup.
-        let counts = hides(&found[1]).is_some_and(|(skip, count)| skip < count);
-        self.only_added &= !(deed.name.starts_with("truncate_all") && counts);
+        // loss took the lines: ours may be a backup.
+        let all = deed.name.starts_with("truncate_all") && texts_in(found[0].as_ref()).is_empty();
+        self.only_added &= !(all && hides(&found[1]).is_some_and(|(skip, count)| skip < count));
         self.only_added &= !unhidden && self.dropped.is_empty();
         self.untold |= self.may_lack_files && (removed || unhidden);
         // Nor had the file a line before: what they wrote may as well be added to none.

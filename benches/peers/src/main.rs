@@ -3,7 +3,7 @@
 //! `README.md` says how each contender is driven, what the workloads measure,
 //! and what cannot be compared.
 //!
-//! `cargo run --release -p sessionlog-peers -- --quick`
+//! `cargo run --profile bench -p sessionlog-peers -- --quick`
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -7,7 +7,7 @@
 //! does, and bare inserts, which keep no order. All have prepared statements.
 //!
 //! ```console
-//! cargo run --release -p sessionlog-postgres --example pg_bench -- "host=/run/postgresql dbname=bench"
+//! cargo run --profile bench -p sessionlog-postgres --example pg_bench -- "host=/run/postgresql dbname=bench"
 //! ```
 
 mod contender;

@@ -105,8 +105,10 @@ pub(crate) struct Worker {
     /// wait, they then wait their time: retried at once, they would take a processor for as long as
     /// the disk is full.
     stuck: Option<Error>,
-    /// The time for which files are still to be left alone.
+    /// The time for which files are still to be left alone, and the time until which they are. All
+    /// else goes on meanwhile: a caller whose session must be loaded waits for no rest.
     owed_rest: Duration,
+    rests_until: Duration,
     poisoned: Option<Error>,
 }
 
@@ -178,6 +180,7 @@ impl Worker {
             sidecar_budget,
             stuck: None,
             owed_rest: Duration::ZERO,
+            rests_until: Duration::ZERO,
             poisoned: None,
         }
     }
@@ -202,19 +205,25 @@ impl Worker {
     /// Returns the files of one session to write between two turns; `idle` if no event came, `now`
     /// if no time passes.
     pub(super) fn chore(&mut self, idle: bool, now: bool) -> Option<Errand> {
-        let errand = self.next_errand(idle, now);
+        let errand = if now || !self.rests() {
+            self.next_errand(idle, now)
+        } else {
+            None
+        };
         self.end_turn();
         self.report_drained();
         errand
     }
 
-    /// Notes the result of an errand, and returns how long files are to be left alone after it.
-    pub(super) fn chore_done(&mut self, done: Done) -> Option<Duration> {
+    /// Notes the result of an errand. With `now` no rest follows it.
+    pub(super) fn chore_done(&mut self, done: Done, now: bool) {
         let started = done.errand.started;
         self.finish_errand(done);
         self.end_turn();
         self.report_drained();
-        self.pause_after(started)
+        if !now {
+            self.rest_after(started);
+        }
     }
 
     fn handle_all(&mut self, first: Option<Event>, inbox: &EventReceiver<Event>) -> bool {

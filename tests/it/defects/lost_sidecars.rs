@@ -409,8 +409,8 @@ fn copies_take_no_more_than_twice_the_space_they_need() {
 }
 
 #[test]
-fn a_flush_of_sessions_that_were_only_appended_to_writes_no_read() {
-    const SESSIONS: usize = 10_000;
+fn a_flush_of_sessions_that_were_only_appended_to_copies_no_sidecar() {
+    const SESSIONS: usize = 2_000;
     let dir = scratch();
     let store = open(dir.path());
     let read = || fs::read(dir.path().join(COPIES)).unwrap();

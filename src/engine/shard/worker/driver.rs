@@ -9,7 +9,6 @@ use super::seat::Seat;
 use crate::engine::shard::shared::Shared;
 use crate::engine::supervisor::leader::Leader;
 use crate::ground::mailbox::{EventReceiver, Timeout};
-use crate::ground::sync::thread;
 
 /// The thread's side of the worker. Dropping it ends the worker.
 #[derive(Debug)]
@@ -85,11 +84,7 @@ impl Driver {
         let shared = &self.shared;
         // Other threads work on the worker meanwhile.
         let done = self.seat().beside(|| errand.run(shared))?;
-        let pause = self.drive(|worker| worker.chore_done(done))?;
-        if wait && let Some(pause) = pause {
-            thread::pause(pause);
-        }
-        Some(())
+        self.drive(|worker| worker.chore_done(done, !wait))
     }
 
     fn next(&self, wait: bool) -> Next {

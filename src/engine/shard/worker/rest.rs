@@ -47,8 +47,15 @@ impl Worker {
     pub(super) fn due(&self) -> Duration {
         let waiting = self.has_held() || !self.to_pump.is_empty();
         let waiting = waiting && self.may_stage() || !self.deferred.is_empty();
-        let busy = waiting || self.flush.is_some() || !self.sidecars.is_empty();
-        if busy || self.drained.is_some() && self.is_quiet() {
+        if waiting || self.drained.is_some() && self.is_quiet() {
+            return Duration::ZERO;
+        }
+        self.files_due().max(self.rests_until)
+    }
+
+    /// Returns the time at which files are to be written.
+    fn files_due(&self) -> Duration {
+        if self.flush.is_some() || !self.sidecars.is_empty() {
             return Duration::ZERO;
         }
         match self.unwritten_since {

@@ -34,18 +34,26 @@ const REST: u32 = 2;
 const LONGEST_REST: Duration = Duration::from_millis(1);
 
 impl Worker {
-    /// Returns how long files are left alone after one that was begun at `started`.
-    pub(super) fn pause_after(&mut self, started: Duration) -> Option<Duration> {
+    /// Leaves files alone for a while after one that was begun at `started`.
+    pub(super) fn rest_after(&mut self, started: Duration) {
         let flushes = self.flushes_many();
         let hurries = self.much_unwritten() || flushes && self.pool.is_pressing();
         let many = flushes || self.stuck.is_none() && self.unwritten_sessions() > MANY;
         if hurries || !many {
-            return None;
+            return;
         }
-        let took = self.shared.clock.monotonic().saturating_sub(started);
+        let now = self.shared.clock.monotonic();
+        let took = now.saturating_sub(started);
         self.owed_rest += (took * REST).min(LONGEST_REST);
-        // Slept in few pieces: the shortest sleep takes 60 microseconds.
-        (self.owed_rest >= LONGEST_REST).then(|| std::mem::take(&mut self.owed_rest))
+        // In few pieces: the shortest sleep takes 60 microseconds.
+        if self.owed_rest >= LONGEST_REST {
+            self.rests_until = now + std::mem::take(&mut self.owed_rest);
+        }
+    }
+
+    /// True while files are left alone.
+    pub(super) fn rests(&self) -> bool {
+        self.rests_until > self.shared.clock.monotonic()
     }
 
     fn flushes_many(&self) -> bool {

@@ -3,7 +3,7 @@
 use crate::explore::Model;
 use crate::stage::{joined, opened, said, spawned, submitted};
 use loom::future::block_on;
-use sessionlog::testing::rig::{Control, Rig, Setup};
+use sessionlog::testing::rig::{Rig, RigControl, Setup};
 
 pub(crate) const MODELS: &[Model] = &[
     Model {
@@ -142,7 +142,7 @@ fn watched(rig: Rig, moments: &'static [&'static [&'static str]]) {
     assert_eq!(last, moments[moments.len() - 1]);
 }
 
-fn look(control: &Control, moments: &[&[&str]]) {
+fn look(control: &RigControl, moments: &[&[&str]]) {
     let mut at = 0;
     for _ in 0..2 {
         let moment = control.moment("a").expect("is loaded");

@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 
 use sessionlog::Reply;
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
-use sessionlog::testing::rig::{Moment, Rig, Setup, Supervisor};
+use sessionlog::testing::rig::{Rig, SeenMoment, Setup, SteppedSupervisor};
 use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 
 /// A store without threads, and its disk.
@@ -32,7 +32,7 @@ pub(crate) fn reopened_as(storage: &MemoryStorage, key: &str) -> Vec<String> {
 }
 
 /// The texts of a moment's lines.
-pub(crate) fn said(moment: &Moment) -> Vec<String> {
+pub(crate) fn said(moment: &SeenMoment) -> Vec<String> {
     moment.lines.iter().map(|line| said_in(line)).collect()
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn joined<const N: usize>(threads: [JoinHandle; N]) {
 
 /// Ends a store whose model has seen what it wanted to see: how the parts end is
 /// explored elsewhere.
-pub(crate) fn wound_up<const N: usize>(supervisor: &Supervisor, parts: [JoinHandle; N]) {
+pub(crate) fn wound_up<const N: usize>(supervisor: &SteppedSupervisor, parts: [JoinHandle; N]) {
     loom::stop_exploring();
     supervisor.end();
     joined(parts);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sessionlog::testing::disk_model::{Image, MemoryStorage};
-use sessionlog::testing::rig::Control;
+use sessionlog::testing::rig::RigControl;
 use sessionlog::testing::running::read_only;
 use sessionlog::{
     Appended, ChangeFilter, Erase, Error, Message, Result, StoreHandle, Update, Version,
@@ -26,7 +26,7 @@ pub(crate) const FORGOTTEN: &str = "forgotten";
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) handle: StoreHandle,
-    pub(crate) control: Control,
+    pub(crate) control: RigControl,
     pub(crate) sessions: Vec<(String, Arc<States>)>,
     /// The sessions that get aliases, and which.
     pub(crate) named: Vec<(&'static str, Arc<States>)>,

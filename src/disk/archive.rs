@@ -18,7 +18,7 @@ use flate2::{Compression, GzBuilder};
 
 /// The contents of a part's file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ArchivePart {
     /// The session's file name without extension.
     pub(crate) stem: String,
     /// The year and month in which its lines were dropped.
@@ -44,7 +44,7 @@ const END: &str = ".jsonl.gz";
 /// The extension of files that are not yet in place.
 const HIDDEN: &str = ".tmp";
 
-impl Part {
+impl ArchivePart {
     /// The file name.
     pub(crate) fn to_text(&self) -> String {
         let Self {
@@ -106,7 +106,7 @@ impl Part {
 }
 
 /// Removes the parts that others contain, and sorts by the order of lines.
-pub(crate) fn in_order(mut parts: Vec<Part>) -> Vec<Part> {
+pub(crate) fn in_order(mut parts: Vec<ArchivePart>) -> Vec<ArchivePart> {
     let all = parts.clone();
     parts.retain(|part| !all.iter().any(|other| other.replaces(part)));
     parts.sort_unstable_by_key(|part| part.first);
@@ -145,8 +145,8 @@ pub(crate) fn decode(part: &[u8]) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn part(first: u64, last: u64) -> Part {
-        Part {
+    fn part(first: u64, last: u64) -> ArchivePart {
+        ArchivePart {
             stem: String::from("slack_T1.2-x"),
             month: String::from("2026-11"),
             first,
@@ -159,22 +159,22 @@ mod tests {
     fn a_part_is_told_by_its_name_and_nothing_else_is_one() {
         let done = part(3, 12);
         assert_eq!(done.to_text(), "slack_T1.2-x.2026-11.3-12.jsonl.gz");
-        assert_eq!(Part::parse(&done.to_text()), Some(done.clone()));
+        assert_eq!(ArchivePart::parse(&done.to_text()), Some(done.clone()));
         let under_way = Some(UnderWay {
             upto: 4711,
             check: 0x00ab_cdef,
         });
-        let grown = Part { under_way, ..done };
+        let grown = ArchivePart { under_way, ..done };
         let text = "slack_T1.2-x.2026-11.3-12-1267-00abcdef.jsonl.gz";
         assert_eq!(grown.to_text(), text);
-        assert_eq!(Part::parse(text), Some(grown));
+        assert_eq!(ArchivePart::parse(text), Some(grown));
         for other in [
             "cli.jsonl.gz",
             "slack.2026-11.3-12-1267.jsonl.gz",
             "slack.2026-11.03-12-1267-00abcdef.jsonl.gz",
             "slack.2026-11.3-12-1267-00abcdef.jsonl",
         ] {
-            assert_eq!(Part::parse(other), None, "{other}");
+            assert_eq!(ArchivePart::parse(other), None, "{other}");
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(in_order(parts), [part(1, 3), part(4, 9)]);
         // A copy may contain both names of one part.
         let under_way = Some(UnderWay { upto: 1, check: 2 });
-        let before = Part {
+        let before = ArchivePart {
             under_way,
             ..part(4, 9)
         };

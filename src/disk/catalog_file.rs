@@ -23,12 +23,12 @@ const MAGIC: &[u8] = b"sessionlog catalog 2\n";
 /// The version of a directory: two looks give the same version only if no name in it changed
 /// between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Version {
+pub(crate) struct DirectoryVersion {
     inode: u64,
     changed: i128,
 }
 
-impl Version {
+impl DirectoryVersion {
     pub(crate) fn of(directory: &FileInfo) -> Self {
         Self {
             inode: directory.inode,
@@ -164,7 +164,7 @@ impl Rows {
 }
 
 /// The bytes of a catalog file.
-pub(crate) fn encode(id: &StoreId, version: Version, rows: &Rows) -> Vec<u8> {
+pub(crate) fn encode(id: &StoreId, version: DirectoryVersion, rows: &Rows) -> Vec<u8> {
     let numbers = rows.sessions.len() * NUMBERS + rows.aliases.len() * 4;
     let mut bytes = Vec::with_capacity(MAGIC.len() + 64 + numbers + rows.text.len());
     bytes.extend_from_slice(MAGIC);
@@ -194,7 +194,7 @@ pub(crate) fn encode(id: &StoreId, version: Version, rows: &Rows) -> Vec<u8> {
 
 /// Decodes the catalog file of store `id` for a directory of this version. `None` if it is damaged,
 /// or belongs to another store or version.
-pub(crate) fn decode(bytes: &[u8], id: &StoreId, version: Version) -> Option<Rows> {
+pub(crate) fn decode(bytes: &[u8], id: &StoreId, version: DirectoryVersion) -> Option<Rows> {
     let mut rest = bytes.strip_prefix(MAGIC)?;
     if u32::from_le_bytes(*take(&mut rest)?) != crc32fast::hash(rest) {
         return None;
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     const ID: StoreId = [7; 16];
-    const VERSION: Version = Version {
+    const VERSION: DirectoryVersion = DirectoryVersion {
         inode: 11,
         changed: 12,
     };
@@ -304,11 +304,11 @@ mod tests {
     fn a_file_of_another_store_or_version_says_nothing() {
         let bytes = encode(&ID, VERSION, &some());
         let other = [8; 16];
-        let later = Version {
+        let later = DirectoryVersion {
             changed: 13,
             ..VERSION
         };
-        let copied = Version {
+        let copied = DirectoryVersion {
             inode: 12,
             ..VERSION
         };

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::shard::shared::Shared;
-use crate::disk::archive::{self, Part, UnderWay};
+use crate::disk::archive::{self, ArchivePart, UnderWay};
 use crate::disk::files;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageDir, StorageFile};
@@ -46,7 +46,7 @@ pub(crate) struct Archive {
     /// The directory, once its name is known to be on disk. It is open for as long as the store: a
     /// deletion without a descriptor to sync it would stop the store.
     held: Mutex<Option<Arc<dyn StorageDir>>>,
-    known: Mutex<BTreeMap<String, Vec<Part>>>,
+    known: Mutex<BTreeMap<String, Vec<ArchivePart>>>,
 }
 
 /// The session that a compaction drops lines of; `deleted` is true if it was deleted since the
@@ -65,10 +65,10 @@ impl Archive {
     /// As the operating system reports them.
     pub(crate) fn survey(storage: &dyn Storage, dir: PathBuf, keeps: bool) -> Result<Self> {
         let list = |e| Error::io("list", &dir, e);
-        let mut known: BTreeMap<String, Vec<Part>> = BTreeMap::new();
+        let mut known: BTreeMap<String, Vec<ArchivePart>> = BTreeMap::new();
         let mut removed = false;
         for name in files::names(storage, &dir).map_err(list)? {
-            if let Some(part) = Part::parse(&name) {
+            if let Some(part) = ArchivePart::parse(&name) {
                 known.entry(part.stem.clone()).or_default().push(part);
             } else if files::is_temp_name(&name) {
                 storage.remove_file(&dir.join(name)).map_err(list)?;
@@ -121,12 +121,12 @@ impl Archive {
     }
 
     /// Returns the parts of a session, those with its oldest lines first.
-    pub(crate) fn of(&self, stem: &str) -> Vec<Part> {
+    pub(crate) fn of(&self, stem: &str) -> Vec<ArchivePart> {
         archive::in_order(self.known(stem))
     }
 
     /// Returns all parts of a session.
-    fn known(&self, stem: &str) -> Vec<Part> {
+    fn known(&self, stem: &str) -> Vec<ArchivePart> {
         if !self.is_used {
             return Vec::new();
         }
@@ -138,7 +138,7 @@ impl Archive {
     pub(crate) fn settle(&self, storage: &dyn Storage, stem: &str) -> io::Result<()> {
         let begun = self.known(stem).into_iter();
         for begun in begun.filter(|part| part.under_way.is_some()) {
-            let settled = Part {
+            let settled = ArchivePart {
                 under_way: None,
                 ..begun.clone()
             };
@@ -153,7 +153,7 @@ impl Archive {
     }
 
     /// Enters a part that has its name.
-    pub(crate) fn enter(&self, part: Part) {
+    pub(crate) fn enter(&self, part: ArchivePart) {
         let mut known = self.known.lock();
         known.entry(part.stem.clone()).or_default().push(part);
     }
@@ -178,7 +178,7 @@ impl Archive {
         self.sync(storage).map_err(|e| Error::sync(&self.dir, e))
     }
 
-    fn unlink(&self, storage: &dyn Storage, part: &Part) -> io::Result<()> {
+    fn unlink(&self, storage: &dyn Storage, part: &ArchivePart) -> io::Result<()> {
         match storage.remove_file(&self.dir.join(part.to_text())) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
             _ => Ok(()),
@@ -249,7 +249,7 @@ struct Keeping<'a> {
     shared: &'a Shared,
     dropped: &'a Dropped,
     month: String,
-    newest: Option<Part>,
+    newest: Option<ArchivePart>,
     upto: u64,
     check: crc32fast::Hasher,
 }
@@ -308,7 +308,7 @@ impl Keeping<'_> {
         self.upto += lines.len() as u64;
         self.check.update(lines);
         let last = self.newest.as_ref().map_or(1, |newest| newest.last + 1);
-        let part = Part {
+        let part = ArchivePart {
             stem: stem.to_string(),
             month: self.month.clone(),
             first: grows.as_ref().map_or(last, |part| part.first),
@@ -341,7 +341,7 @@ impl Keeping<'_> {
     }
 
     /// Returns the part that lines are added to, and its bytes.
-    fn growing(&self) -> Result<(Option<Part>, Vec<u8>)> {
+    fn growing(&self) -> Result<(Option<ArchivePart>, Vec<u8>)> {
         let newest = self.newest.as_ref();
         let Some(newest) = newest.filter(|newest| newest.month == self.month) else {
             return Ok((None, Vec::new()));
@@ -360,7 +360,7 @@ impl Keeping<'_> {
         Ok((None, Vec::new()))
     }
 
-    fn place(&self, part: &Part, bytes: &[u8]) -> Result<()> {
+    fn place(&self, part: &ArchivePart, bytes: &[u8]) -> Result<()> {
         let (storage, dir) = (&*self.shared.storage, &self.shared.archive.dir);
         let temp = dir.join(self.shared.next_temp());
         let file = storage.open(&temp, OpenMode::CreateNew);

@@ -19,7 +19,7 @@ use crate::ground::sync::map::Map;
 pub use aliases::AliasConflict;
 use aliases::Aliases;
 pub(crate) use entry::Entry;
-use names::Names;
+use names::FoldedNames;
 use table::Table;
 
 /// Owns reserved file names: no session has this key.
@@ -35,7 +35,7 @@ pub(crate) struct Catalog {
     /// otherwise enter it after the other had deleted it.
     moving: Mutex<()>,
     entries: Map<Arc<str>, Arc<Entry>>,
-    names: Names,
+    names: FoldedNames,
     /// File names with files that name no owner: without sidecar, or with one that does not decode.
     /// The value is true if there is a session file among them.
     orphans: Map<Arc<str>, bool>,
@@ -52,7 +52,7 @@ impl Catalog {
         let table = Table::of(rows, rule)?;
         Some(Self {
             aliases: Aliases::of(&table),
-            names: Names::of(rule),
+            names: FoldedNames::of(rule),
             table,
             ..Self::default()
         })

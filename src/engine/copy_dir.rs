@@ -25,7 +25,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(crate) use self::content::Content;
+pub(crate) use self::content::CopyContent;
 use self::sites::{LOCK, MARKER, Marked, SITES, check, is_store, list, mark, remove};
 use super::home;
 use crate::disk::files;
@@ -156,7 +156,7 @@ impl CopyDir {
     ///
     /// # Errors
     /// `Io` if it cannot be read or written.
-    pub(crate) fn put(&self, name: &str, content: &Content) -> Result<()> {
+    pub(crate) fn put(&self, name: &str, content: &CopyContent) -> Result<()> {
         let checksum = self.put_file(name, content);
         let checksum = checksum.map_err(|e| Error::io("copy", &self.next.join(name), e))?;
         let mut put = self.put.lock();
@@ -169,10 +169,10 @@ impl CopyDir {
     }
 
     /// Puts a file there; returns its checksum, if it was written.
-    fn put_file(&self, name: &str, content: &Content) -> io::Result<Option<u32>> {
+    fn put_file(&self, name: &str, content: &CopyContent) -> io::Result<Option<u32>> {
         let path = self.next.join(name);
         // A file that does not read is not the same.
-        let is_same = |there: &Content| content.is_same(there).unwrap_or(false);
+        let is_same = |there: &CopyContent| content.is_same(there).unwrap_or(false);
         if files::kind_of(&*self.storage, &path).is_some() {
             if self
                 .open(&path)
@@ -218,7 +218,7 @@ impl CopyDir {
     }
 
     /// Returns a file of the earlier copy.
-    fn before(&self, name: &str) -> Option<Content> {
+    fn before(&self, name: &str) -> Option<CopyContent> {
         let before = self.replaces.then(|| self.open(&self.dir.join(name)));
         before?.ok().flatten()
     }
@@ -245,9 +245,9 @@ impl CopyDir {
         }
     }
 
-    fn open(&self, path: &Path) -> io::Result<Option<Content>> {
+    fn open(&self, path: &Path) -> io::Result<Option<CopyContent>> {
         match self.storage.open(path, OpenMode::Read) {
-            Ok(file) => Content::of_file(file).map(Some),
+            Ok(file) => CopyContent::of_file(file).map(Some),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }

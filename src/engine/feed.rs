@@ -32,7 +32,7 @@ pub enum ChangeKind {
 
 /// A change of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct ChangeNotice {
     pub(crate) key: Arc<str>,
     /// The agent that its scope names; empty if it has none.
     pub(crate) agent: Arc<str>,
@@ -55,7 +55,7 @@ struct Ring {
     /// The number of the first one kept.
     first: u64,
     /// `None` where some were missed; their number is not known.
-    kept: VecDeque<Option<Told>>,
+    kept: VecDeque<Option<ChangeNotice>>,
 }
 
 /// A follower's place among the changes.
@@ -67,8 +67,8 @@ pub(crate) struct Follower {
 
 /// The next item for a follower.
 #[derive(Debug)]
-pub(crate) enum Next {
-    Change(Told),
+pub(crate) enum NextItem {
+    Change(ChangeNotice),
     /// So many changes are not kept any more; `None` if their number is not known.
     Missed(Option<u64>),
     Nothing,
@@ -90,7 +90,7 @@ impl Feed {
     }
 
     /// Adds a change that readers see.
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn tell(&self, told: ChangeNotice) {
         self.push(Some(told));
     }
 
@@ -99,7 +99,7 @@ impl Feed {
         self.push(None);
     }
 
-    fn push(&self, told: Option<Told>) {
+    fn push(&self, told: Option<ChangeNotice>) {
         let mut ring = self.ring.lock();
         if ring.kept.len() == KEPT {
             ring.kept.pop_front();
@@ -141,7 +141,8 @@ impl Feed {
     /// kept.
     pub(crate) fn rewind(&self, follower: &mut Follower, version: Version) -> bool {
         let ring = self.ring.lock();
-        let is_it = |told: &Option<Told>| told.as_ref().is_some_and(|t| t.version == version);
+        let is_it =
+            |told: &Option<ChangeNotice>| told.as_ref().is_some_and(|t| t.version == version);
         let place = ring.kept.iter().rposition(is_it);
         if let Some(place) = place {
             follower.next = ring.first + place as u64 + 1;
@@ -150,20 +151,21 @@ impl Feed {
     }
 
     /// Returns the next item. If there is none, [`changed`](Follower::changed) reports later ones.
-    pub(crate) fn next(&self, follower: &mut Follower) -> Next {
+    pub(crate) fn next(&self, follower: &mut Follower) -> NextItem {
         // First: senders may report the counts in another order than the changes came.
         follower.newest.latest();
         let ring = self.ring.lock();
         if let Some(missed) = ring.first.checked_sub(follower.next).filter(|n| *n > 0) {
             follower.next = ring.first;
-            return Next::Missed(Some(missed));
+            return NextItem::Missed(Some(missed));
         }
         match ring.kept.get((follower.next - ring.first) as usize) {
             Some(told) => {
                 follower.next += 1;
-                told.clone().map_or(Next::Missed(None), Next::Change)
+                told.clone()
+                    .map_or(NextItem::Missed(None), NextItem::Change)
             }
-            None => Next::Nothing,
+            None => NextItem::Nothing,
         }
     }
 }
@@ -179,8 +181,8 @@ impl Follower {
 mod tests {
     use super::*;
 
-    fn told(number: u64) -> Told {
-        Told {
+    fn told(number: u64) -> ChangeNotice {
+        ChangeNotice {
             key: "cli".into(),
             agent: "".into(),
             version: Version::new(number),
@@ -195,13 +197,13 @@ mod tests {
         for number in 1..=KEPT as u64 + 7 {
             feed.tell(told(number));
         }
-        assert!(matches!(feed.next(&mut slow), Next::Missed(Some(7))));
+        assert!(matches!(feed.next(&mut slow), NextItem::Missed(Some(7))));
         for number in 8..=KEPT as u64 + 7 {
-            assert!(matches!(feed.next(&mut slow), Next::Change(t) if t == told(number)));
+            assert!(matches!(feed.next(&mut slow), NextItem::Change(t) if t == told(number)));
         }
-        assert!(matches!(feed.next(&mut slow), Next::Nothing));
+        assert!(matches!(feed.next(&mut slow), NextItem::Nothing));
         assert!(feed.rewind(&mut slow, Version::new(100)));
-        assert!(matches!(feed.next(&mut slow), Next::Change(t) if t == told(101)));
+        assert!(matches!(feed.next(&mut slow), NextItem::Change(t) if t == told(101)));
         assert!(!feed.rewind(&mut slow, Version::new(3)));
         feed.end();
         assert!(feed.follow().is_none());

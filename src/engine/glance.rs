@@ -27,7 +27,7 @@ pub(crate) const SHOWN: usize = 200;
 
 /// The lines of a session, in their place.
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct SessionLines {
     file: Option<Arc<dyn StorageFile>>,
     len: u64,
     behind: Vec<u8>,
@@ -44,7 +44,7 @@ pub(crate) struct Words {
     pub(crate) last: String,
 }
 
-impl Lines {
+impl SessionLines {
     /// Takes the first `len` bytes of a file, and the bytes after them.
     pub(crate) fn of_parts(file: Option<Arc<dyn StorageFile>>, len: u64, behind: Vec<u8>) -> Self {
         Self {
@@ -222,7 +222,7 @@ impl Lines {
 /// The bytes that are looked through at a time: few enough to stay in a processor's caches.
 const BLOCK: usize = 128 << 10;
 
-impl Lines {
+impl SessionLines {
     /// Does the same as [`each`](Self::each), for the lines in which `find` finds something. `find`
     /// may get many lines at once, and returns the offset of the first thing it finds, which
     /// contains no LF. Most lines are not even split from their neighbours.
@@ -356,7 +356,7 @@ mod tests {
             for end in ["", "\n"] {
                 let text = format!("xx\n{}axxb\n\n{}xx{end}", filler(before), filler(before));
                 let found = |start: u64| {
-                    let lines = Lines::of_parts(None, 0, text.clone().into_bytes());
+                    let lines = SessionLines::of_parts(None, 0, text.clone().into_bytes());
                     let (mut fast, mut slow) = (Vec::new(), Vec::new());
                     let find = |bytes: &[u8]| memchr(b'x', bytes);
                     let mut take = |at, raw: &[u8]| {

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::journal::segment::StoreId;
-use crate::engine::recovery::redo::Places;
+use crate::engine::recovery::redo::StorePlaces;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, HeldDirs, LockGuard, OpenMode, Storage};
 
@@ -118,8 +118,8 @@ impl Home {
     }
 
     /// Returns the places of the files of the store in `dir`.
-    pub(crate) fn places<'a>(&'a self, dir: &'a Path) -> Places<'a> {
-        Places {
+    pub(crate) fn places<'a>(&'a self, dir: &'a Path) -> StorePlaces<'a> {
+        StorePlaces {
             dir,
             quarantine: &self.quarantine,
             backups: &self.backups,

@@ -25,7 +25,7 @@ use foldhash::fast::RandomState;
 
 use super::catalog::Catalog;
 use super::home::{self, Home};
-use crate::disk::catalog_file::{self, Rows, Version};
+use crate::disk::catalog_file::{self, DirectoryVersion, Rows};
 use crate::disk::files::{self, is_temp_name, sidecar};
 use crate::disk::journal::segment::StoreId;
 use crate::disk::session_file::{self, LOG, SIDECAR};
@@ -42,7 +42,7 @@ const TRIES: usize = 3;
 
 /// The place of a store's kept catalog, and the number of sessions from which on it is kept.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptCatalog {
     path: PathBuf,
     temp: PathBuf,
     id: StoreId,
@@ -51,7 +51,7 @@ pub(crate) struct Kept {
     opened: Option<i128>,
 }
 
-impl Kept {
+impl KeptCatalog {
     /// Returns the kept catalog's place, for a store that just took its lock.
     pub(crate) fn of(storage: &dyn Storage, home: &Home, id: StoreId, from: usize) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Kept {
     /// Returns the kept catalog, if it can be trusted. The file stays, for readers.
     pub(crate) fn look(&self, storage: &dyn Storage, dir: &Path) -> Option<Catalog> {
         let bytes = files::read_whole(storage, &self.path).ok()?;
-        let version = Version::of(&storage.info(dir).ok()?);
+        let version = DirectoryVersion::of(&storage.info(dir).ok()?);
         let rows = catalog_file::decode(&bytes, &self.id, version)?;
         Catalog::of(rows, home::name_rule(storage, dir))
     }
@@ -126,7 +126,7 @@ impl Kept {
             return self.remove(storage).map(drop);
         };
         file.write_all_at(&catalog_file::encode(&self.id, version, &rows), 0)?;
-        if Version::of(&storage.info(dir)?) != version {
+        if DirectoryVersion::of(&storage.info(dir)?) != version {
             return self.remove(storage).map(drop);
         }
         storage.rename(&self.temp, &self.path)
@@ -140,7 +140,7 @@ fn settled(
     storage: &dyn Storage,
     dir: &Path,
     probe: &dyn StorageFile,
-) -> io::Result<Option<Version>> {
+) -> io::Result<Option<DirectoryVersion>> {
     for _ in 0..TRIES {
         // The time of a new write to the same file system, because another clock may differ.
         probe.write_all_at(b"\n", 0)?;
@@ -149,7 +149,7 @@ fn settled(
             return Ok(None);
         }
         if now - dir.changed > SAME_TIME {
-            return Ok(Some(Version::of(&dir)));
+            return Ok(Some(DirectoryVersion::of(&dir)));
         }
         thread::pause(Duration::from_nanos(SAME_TIME as u64));
     }

@@ -208,10 +208,10 @@ use crate::engine::shard::inbox::{Inbox, Item};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::ready::Ready;
-use crate::engine::supervisor::Request;
+use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::supervisor::leader::{Lead, Leader};
 use crate::error::{Error, Result};
-use crate::ground::mailbox::{Asked, EventSender, Refused};
+use crate::ground::mailbox::{EventSender, QueueTicket, Refused};
 use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use crate::ground::sync::slot::{Slot, slot};
 use crate::ground::sync::wake::Runtime;
@@ -226,7 +226,7 @@ pub(crate) struct Engine {
     runtime: Runtime,
     /// The work that a task may do for the journal while it is polled.
     poll_lead: Lead,
-    supervise: EventSender<Request>,
+    supervise: EventSender<SupervisorRequest>,
     /// The threads' own: a handle that outlives them keeps no segment open.
     pool: Weak<SegmentPool>,
     /// Carries no other data: everything that comes with a close is passed on by inboxes and locks.
@@ -258,7 +258,7 @@ impl Engine {
     ///
     /// # Errors
     /// If the store takes no more commands.
-    pub(crate) fn push(&self, shard: usize, item: Item, bytes: &[u8]) -> Result<Asked> {
+    pub(crate) fn push(&self, shard: usize, item: Item, bytes: &[u8]) -> Result<QueueTicket> {
         let pushed = self.inboxes[shard].queue.push(&mut Some(item), bytes);
         let asked = pushed.map_err(|_| self.failure())?;
         self.told_of(shard, &asked, Lead::Sync);
@@ -298,7 +298,7 @@ impl Engine {
         shard: usize,
         (item, bytes): (&mut Option<Item>, &[u8]),
         lead: Lead,
-    ) -> Poll<Result<Asked>> {
+    ) -> Poll<Result<QueueTicket>> {
         self.runtime.remember_current();
         // A command answers by itself.
         let waits = matches!(item, Some(Item::Append(_)));
@@ -322,7 +322,7 @@ impl Engine {
     }
 
     /// Has the leader look, or leads, if this shard has no look coming yet.
-    fn told_of(&self, shard: usize, asked: &Asked, lead: Lead) {
+    fn told_of(&self, shard: usize, asked: &QueueTicket, lead: Lead) {
         if asked.first && self.ready.ring(shard) {
             self.leader.attend(lead);
         }
@@ -342,7 +342,7 @@ impl Engine {
     }
 
     /// Sends the supervisor a request and waits for the answer.
-    pub(crate) fn ask(&self, request: impl FnOnce(Answer<()>) -> Request) -> Result<()> {
+    pub(crate) fn ask(&self, request: impl FnOnce(Answer<()>) -> SupervisorRequest) -> Result<()> {
         let slot = self.request(request)?;
         slot.wait().unwrap_or_else(|| Err(self.failure()))
     }
@@ -350,7 +350,7 @@ impl Engine {
     /// Sends the supervisor a request; the answer arrives in the slot.
     pub(crate) fn request(
         &self,
-        request: impl FnOnce(Answer<()>) -> Request,
+        request: impl FnOnce(Answer<()>) -> SupervisorRequest,
     ) -> Result<Slot<Result<()>>> {
         let (promise, slot) = slot();
         if self.supervise.send(request(promise)) {
@@ -363,7 +363,7 @@ impl Engine {
     /// Refuses every later call, carries out the accepted ones, and ends.
     pub(crate) fn stop(&self) -> Result<()> {
         self.refuse_calls();
-        self.ask(Request::Stop)
+        self.ask(SupervisorRequest::Stop)
     }
 
     /// Refuses every later call.

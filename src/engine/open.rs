@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::Engine;
 use super::feed::Feed;
 use super::home::{self, Home};
-use super::kept::Kept;
+use super::kept::KeptCatalog;
 use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
@@ -28,7 +28,7 @@ use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::restore;
 use crate::engine::recovery::run;
-use crate::engine::recovery::survey::{Others, report_on, survey};
+use crate::engine::recovery::survey::{ForeignChanges, report_on, survey};
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::inbox::Inbox;
 use crate::engine::shard::job::Job;
@@ -37,17 +37,17 @@ use crate::engine::shard::shared::{FullShards, Shared};
 use crate::engine::shard::steps::LastRewrite;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
-use crate::engine::shard::worker::limits::Limits;
+use crate::engine::shard::worker::limits::TurnLimits;
 use crate::engine::shard::worker::ready::Ready;
 use crate::engine::shard::worker::seat::Seat;
-use crate::engine::shard::worker::{Parts, Worker};
+use crate::engine::shard::worker::{Worker, WorkerParts};
 use crate::engine::stats::Counters;
 use crate::engine::supervisor::Supervisor;
 use crate::engine::supervisor::commits::Commits;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::leader::{Journal, Lead, Leader};
 use crate::engine::supervisor::machine::Machine;
-use crate::engine::supervisor::publisher::{Look, Publisher};
+use crate::engine::supervisor::publisher::{Publisher, StoreLook};
 use crate::error::{Error, Result};
 use crate::ground::clock::Clock;
 use crate::ground::mailbox;
@@ -71,14 +71,14 @@ pub(crate) struct Site<'a> {
     /// Number of commands that one shard's inbox holds.
     pub(crate) mailbox: usize,
     /// The limits of a worker's work at a time.
-    pub(crate) limits: Limits,
+    pub(crate) limits: TurnLimits,
     /// The number of sessions from which on the catalog is kept when the store ends.
     pub(crate) keep_from: usize,
 }
 
 /// A store that is recovered and ready to run.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedStore {
     pub(crate) engine: Arc<Engine>,
     pub(crate) machine: Machine,
     pub(crate) lock: Box<dyn LockGuard>,
@@ -90,7 +90,7 @@ pub(crate) struct Opened {
 ///
 /// # Errors
 /// `Locked`, `Corrupt`, or the errors of the operating system.
-pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
+pub(crate) fn open(site: &Site<'_>) -> Result<OpenedStore> {
     let _opening = tracing::info_span!("open", dir = %site.dir.display()).entered();
     let began = site.clock.monotonic();
     let opened = open_unheard(site);
@@ -101,7 +101,7 @@ pub(crate) fn open(site: &Site<'_>) -> Result<Opened> {
     opened
 }
 
-fn open_unheard(site: &Site<'_>) -> Result<Opened> {
+fn open_unheard(site: &Site<'_>) -> Result<OpenedStore> {
     for clamped in site.options.clamped() {
         tracing::warn!(%clamped, "an option is out of its bounds");
     }
@@ -117,7 +117,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     let began = site.clock.monotonic();
     let scan = Scan::read(storage, &home.journal, &id)?;
     let mut copy_file = home.copy_file(&shared, site.dir);
-    let kept = Kept::of(storage, &home, id, site.keep_from);
+    let kept = KeptCatalog::of(storage, &home, id, site.keep_from);
     let known = kept_catalog(&kept, (storage, site.dir), &scan)?;
     let remains = run::Remains {
         storage,
@@ -191,7 +191,7 @@ fn open_unheard(site: &Site<'_>) -> Result<Opened> {
     let published = site.options.publish_stats.then_some(home.stats);
     let keepers = (progress, copy_file, published);
     let (engine, machine) = assemble(site, shared, committer, pool, keepers);
-    Ok(Opened {
+    Ok(OpenedStore {
         engine,
         machine,
         lock,
@@ -218,7 +218,7 @@ fn publisher(site: &Site<'_>, engine: &Arc<Engine>, path: Option<PathBuf>) -> Pu
     let path = path.filter(|_| shared);
     let told = shared && (path.is_some() || cfg!(feature = "metrics"));
     let (queued, all) = (Arc::downgrade(engine), Arc::downgrade(engine));
-    let look = Look {
+    let look = StoreLook {
         queued: Box::new(move || queued.upgrade().map_or(0, |engine| engine.queued())),
         all: Box::new(move || Some(all.upgrade()?.publishable())),
     };
@@ -254,7 +254,11 @@ fn lock(site: &Site<'_>, home: &Home) -> Result<(Box<dyn LockGuard>, Arc<dyn Sto
 }
 
 /// Returns the catalog that the store's last end kept, if nothing changed since.
-fn kept_catalog(kept: &Kept, at: (&dyn Storage, &Path), scan: &Scan) -> Result<Option<Catalog>> {
+fn kept_catalog(
+    kept: &KeptCatalog,
+    at: (&dyn Storage, &Path),
+    scan: &Scan,
+) -> Result<Option<Catalog>> {
     let found = kept.take(at.0, at.1);
     let found = found.map_err(|e| Error::io("remove the kept catalog of", at.1, e))?;
     Ok(found.filter(|_| scan.is_empty()))
@@ -275,7 +279,7 @@ fn take_stock(
         let finding = format!("what other programs dropped of sidecars is not put back: {error}");
         report.findings.push(finding);
     }
-    let planned = (&Plans::default(), Others::default());
+    let planned = (&Plans::default(), ForeignChanges::default());
     let found = survey((storage, dir), entries, planned, &mut copies, report)?;
     restore::write(storage, home.places(dir), &found)?;
     Ok(found.catalog)
@@ -314,7 +318,7 @@ fn assemble(
     let commits = commits(site, &shared);
     let clock = site.clock.clone();
     let leader = Arc::new(Leader::new(ready.clone(), seat.clone(), clock, commits));
-    let worker = Worker::new(Parts {
+    let worker = Worker::new(WorkerParts {
         limits: site.limits,
         shared: shared.clone(),
         inboxes: inboxes.clone(),

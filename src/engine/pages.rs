@@ -7,7 +7,7 @@ use memchr::memchr;
 use crate::Message;
 use crate::disk::files::lines::for_each_line_back;
 use crate::disk::session_file;
-use crate::engine::glance::Lines;
+use crate::engine::glance::SessionLines;
 use crate::engine::position::{Place, Position};
 use crate::engine::reader::visible;
 use crate::engine::snapshot::Snapshot;
@@ -116,7 +116,7 @@ pub(crate) fn line_at(snapshot: &Snapshot, position: Position) -> io::Result<Opt
         return Ok(None);
     }
     let mut found = None;
-    Lines::of_snapshot(snapshot).each(at, &mut |_, raw| {
+    SessionLines::of_snapshot(snapshot).each(at, &mut |_, raw| {
         found = Some(raw.to_vec());
         false
     })?;
@@ -132,7 +132,7 @@ const STEP: u64 = 64 << 10;
 /// As the operating system reports them.
 pub(crate) fn raw_line(snapshot: &Snapshot, at: u64, most: usize) -> io::Result<Option<RawLine>> {
     let live = &snapshot.live;
-    let lines = Lines::of_snapshot(snapshot);
+    let lines = SessionLines::of_snapshot(snapshot);
     let is_first = at == live.start;
     if at >= lines.len() || !is_first && !is_lf(snapshot, at - 1)? {
         return Ok(None);

@@ -8,7 +8,7 @@ use crate::Message;
 use crate::disk::files::lines::for_each_line;
 use crate::disk::files::lines::for_each_line_back;
 use crate::disk::session_file::{self, Carried, Decoded};
-use crate::engine::snapshot::{LITTLE, Looked, Snapshot};
+use crate::engine::snapshot::{ConversationMoment, LITTLE, Snapshot};
 use crate::engine::stats::Counters;
 
 /// Returns every visible message of a snapshot, oldest first.
@@ -57,18 +57,18 @@ pub(crate) fn count(snapshot: &Snapshot, counters: &Counters) -> io::Result<usiz
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn tail(snapshot: &Snapshot, n: usize, counters: &Counters) -> io::Result<Vec<Message>> {
-    Newest::in_memory(snapshot, n, counters).completed(snapshot, n, counters)
+    NewestMessages::in_memory(snapshot, n, counters).completed(snapshot, n, counters)
 }
 
 /// The newest messages of a snapshot, as far as they were looked for.
-pub(crate) struct Newest {
+pub(crate) struct NewestMessages {
     /// Newest first.
     messages: Vec<Message>,
     /// Offset of the end of the file's lines that were not looked at.
     end: u64,
 }
 
-impl Newest {
+impl NewestMessages {
     /// Returns those of the newest `n` that are among the lines that only the journal holds.
     fn in_memory(snapshot: &Snapshot, n: usize, counters: &Counters) -> Self {
         let mut newest = Self {
@@ -197,7 +197,7 @@ pub(crate) fn raw_lines(snapshot: &Snapshot) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn messages_from(
-    looked: &Looked,
+    looked: &ConversationMoment,
     start: u64,
     counters: &Counters,
     visit: &mut dyn FnMut(Message),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::glance::Lines;
+use super::glance::SessionLines;
 use crate::Message;
 use crate::disk::session_file::{self, Decoded};
 use crate::error::{Error, Result};
@@ -88,7 +88,7 @@ pub(crate) struct Pattern {
 
 /// Messages that were found in a session.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Hits {
     /// Each with the offset of its line.
     pub(crate) messages: Vec<(u64, Match)>,
     /// The offset at which to continue; `None` if the session was searched to its end.
@@ -205,7 +205,7 @@ impl Needle {
     ///
     /// # Errors
     /// As the operating system reports them.
-    pub(crate) fn is_in(&self, lines: &Lines) -> io::Result<bool> {
+    pub(crate) fn is_in(&self, lines: &SessionLines) -> io::Result<bool> {
         let mut is_in = false;
         self.each_candidate(lines, 0, &mut |_, raw| {
             is_in = self.find(raw).is_some();
@@ -217,7 +217,7 @@ impl Needle {
     /// Visits the lines that may match.
     fn each_candidate(
         &self,
-        lines: &Lines,
+        lines: &SessionLines,
         start: u64,
         visit: &mut dyn FnMut(u64, &[u8]) -> bool,
     ) -> io::Result<()> {
@@ -230,8 +230,8 @@ impl Needle {
 
     /// Returns the matching messages, from the line at `start` on, for as long as there is room for
     /// them.
-    pub(crate) fn find_in(&self, lines: &Lines, start: u64, room: &Room) -> Found {
-        let mut found = Found::default();
+    pub(crate) fn find_in(&self, lines: &SessionLines, start: u64, room: &Room) -> Hits {
+        let mut found = Hits::default();
         let read = self.each_candidate(lines, start, &mut |begin, raw| {
             let Some(hit) = self.find(raw) else {
                 return true;

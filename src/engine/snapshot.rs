@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::disk::session_file::{Before, Conversation, Mark, Meta, MetaStep};
+use crate::disk::session_file::{Before, ControlMark, Conversation, Meta, MetaStep};
 use crate::engine::position::Numbering;
 use crate::error::Result;
 use crate::ground::storage::StorageFile;
@@ -16,7 +16,7 @@ use crate::ground::sync::Mutex;
 /// tail takes its place, and its holders keep the old one unchanged.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    head: Mutex<Head>,
+    head: Mutex<TailHead>,
     /// True if its lines are a copy, to which nothing is added.
     is_copy: bool,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Tail {
 /// Fields that an append needs first come first: they are fetched with the reference count.
 #[derive(Debug)]
 #[repr(C)]
-struct Head {
+struct TailHead {
     /// The lines, by reference into the records of their batches. These stay in memory meanwhile,
     /// about as much as the journal takes on disk. Lines that [wait for longer](Tail::keep_lines)
     /// refer to no batch.
@@ -36,7 +36,7 @@ struct Head {
     meta: Meta,
 }
 
-impl Head {
+impl TailHead {
     fn new(meta: Meta, lines: Vec<Bytes>, is_kept: bool) -> Self {
         Self {
             len: lines.iter().map(Bytes::len).sum(),
@@ -79,7 +79,7 @@ impl Tail {
     /// An empty tail.
     pub(crate) fn new(meta: Meta) -> Arc<Self> {
         Arc::new(Self {
-            head: Mutex::new(Head::new(meta, Vec::new(), true)),
+            head: Mutex::new(TailHead::new(meta, Vec::new(), true)),
             is_copy: false,
         })
     }
@@ -89,7 +89,7 @@ impl Tail {
         let lines = Some(lines).filter(|lines| !lines.is_empty());
         let lines = lines.map(Bytes::from).into_iter().collect();
         Arc::new(Self {
-            head: Mutex::new(Head::new(meta, lines, true)),
+            head: Mutex::new(TailHead::new(meta, lines, true)),
             is_copy: true,
         })
     }
@@ -108,7 +108,7 @@ impl Tail {
     /// Returns a tail without the first `len` bytes, which are in the file now.
     pub(crate) fn behind(&self, len: usize) -> Arc<Self> {
         let head = self.head.lock();
-        let rest = Head::new(head.meta.clone(), head.behind(len), head.is_kept);
+        let rest = TailHead::new(head.meta.clone(), head.behind(len), head.is_kept);
         Arc::new(Self {
             head: Mutex::new(rest),
             is_copy: false,
@@ -248,7 +248,7 @@ pub(crate) struct Standing {
 
 /// One moment of a session's conversation.
 #[derive(Debug)]
-pub(crate) struct Looked {
+pub(crate) struct ConversationMoment {
     /// The control records; those after `end` do not count yet.
     pub(crate) conversation: Arc<Conversation>,
     /// The offset where the live lines begin; `end` is where the lines end.
@@ -260,7 +260,7 @@ pub(crate) struct Looked {
     pub(crate) snapshot: Snapshot,
 }
 
-impl Looked {
+impl ConversationMoment {
     /// The moment of a session without lines.
     pub(crate) fn empty(key: &str) -> Self {
         Self {
@@ -281,7 +281,7 @@ impl Looked {
     ///
     /// # Errors
     /// `CheckpointNotFound` if there is none to revert to.
-    pub(crate) fn checkpoint(&self, id: i64) -> Result<&Mark> {
+    pub(crate) fn checkpoint(&self, id: i64) -> Result<&ControlMark> {
         self.now().existing(id, self.start)
     }
 }

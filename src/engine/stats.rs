@@ -107,7 +107,7 @@ pub struct StoreStats {
 }
 
 /// The fields of a [`StoreStats`] by the way they are compared. Each field is in exactly one array.
-struct Parts<'a> {
+struct FieldGroups<'a> {
     counts: [&'a mut u64; 23],
     /// Current levels.
     levels: [&'a mut u64; 4],
@@ -144,7 +144,7 @@ impl StoreStats {
         }
     }
 
-    fn parts(&mut self) -> Parts<'_> {
+    fn parts(&mut self) -> FieldGroups<'_> {
         let Self {
             commands,
             messages,
@@ -181,7 +181,7 @@ impl StoreStats {
             flush_nanos,
             compaction_nanos,
         } = self;
-        Parts {
+        FieldGroups {
             counts: [
                 commands,
                 messages,

@@ -16,7 +16,7 @@ const CHUNK: usize = 1 << 20;
 
 /// The result of a look at all files.
 #[derive(Debug, Default)]
-pub(crate) struct Looked {
+pub(crate) struct FilesLook {
     /// The files with a text in them or in their names, each with the numbers of its texts.
     pub(crate) found: Vec<(String, BTreeSet<usize>)>,
     /// The files that could not be read.
@@ -151,10 +151,10 @@ pub(crate) fn files(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// If a directory cannot be listed.
-pub(crate) fn look(storage: &dyn Storage, dir: &Path, texts: &Texts) -> Result<Looked> {
+pub(crate) fn look(storage: &dyn Storage, dir: &Path, texts: &Texts) -> Result<FilesLook> {
     let files = files(storage, dir)?;
     let each = glance::each(&files, 1, &|name| texts.within(storage, dir, name));
-    let mut looked = Looked::default();
+    let mut looked = FilesLook::default();
     for (name, within) in files.into_iter().zip(each) {
         match within {
             Ok((found, len)) => {

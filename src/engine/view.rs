@@ -28,20 +28,20 @@ use std::sync::Arc;
 use self::follow::Following;
 pub(crate) use self::group::{Depth, Group, TOGETHER};
 pub(crate) use self::listing::Listing;
-use self::moment::{Believe, Covered, Followed, Moment, Place, Survey, TRIES};
+use self::moment::{Believe, Covered, DirectoryMoment, Followed, Survey, TRIES, ViewDir};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;
 use crate::disk::copies::lost::{Copies, Restored};
-use crate::disk::files::backup::{self, Backup, Name};
+use crate::disk::files::backup::{self, Backup, BackupName};
 use crate::disk::session_file;
 use crate::engine::catalog::AliasConflict;
 use crate::engine::glance::{self, GLANCES};
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::recovery::foreign::{Files, Judged, judge_as_seen};
+use crate::engine::recovery::foreign::{Judged, SessionFiles, judge_as_seen};
 use crate::engine::recovery::plan::Base;
 use crate::engine::recovery::planned::Planned;
-use crate::engine::snapshot::{Looked, Snapshot};
+use crate::engine::snapshot::{ConversationMoment, Snapshot};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage};
@@ -134,7 +134,7 @@ impl DirectoryView {
     /// between.
     fn judged(&self, stems: &[String]) -> Result<Option<Vec<Judged>>> {
         let era = self.begin()?.era;
-        let files = |stem: &String| Files::of(&*self.storage, &self.dir, stem);
+        let files = |stem: &String| SessionFiles::of(&*self.storage, &self.dir, stem);
         let files = glance::each(stems, GLANCES, &files);
         let moment = self.go_on()?;
         if moment.era != era {
@@ -219,7 +219,7 @@ impl DirectoryView {
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(crate) fn looked(&self, key: &str, resolve: bool) -> Result<Looked> {
+    pub(crate) fn looked(&self, key: &str, resolve: bool) -> Result<ConversationMoment> {
         self.session(key, resolve, Pieces::looked)
     }
 
@@ -232,7 +232,12 @@ impl DirectoryView {
         self.backups_at(&moment, key, resolve)
     }
 
-    fn backups_at(&self, moment: &Moment, key: &str, resolve: bool) -> Result<Vec<Backup>> {
+    fn backups_at(
+        &self,
+        moment: &DirectoryMoment,
+        key: &str,
+        resolve: bool,
+    ) -> Result<Vec<Backup>> {
         let (_, Some(stem)) = moment.find(key, resolve) else {
             return Ok(Vec::new());
         };
@@ -245,7 +250,7 @@ impl DirectoryView {
             .map(|stored| (stored.name.number, stored.name.describe(stored.size)))
             .collect();
         let named = moment.plans.backups.iter().filter_map(|kept| {
-            let name = Name::parse(&kept.name).filter(|name| *name.stem == *stem);
+            let name = BackupName::parse(&kept.name).filter(|name| *name.stem == *stem);
             Some((name?, kept))
         });
         let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
@@ -274,7 +279,7 @@ impl DirectoryView {
         &self.home
     }
 
-    fn planned<'a>(&'a self, moment: &'a Moment) -> Planned<'a> {
+    fn planned<'a>(&'a self, moment: &'a DirectoryMoment) -> Planned<'a> {
         Planned {
             storage: &*self.storage,
             dir: &self.dir,
@@ -335,7 +340,7 @@ impl DirectoryView {
 
     /// Returns the error for a session's files that are another's. The next look does not trust the
     /// kept catalog.
-    fn anothers(&self, moment: &Moment, (stem, key): (&str, &str), now: &str) -> Error {
+    fn anothers(&self, moment: &DirectoryMoment, (stem, key): (&str, &str), now: &str) -> Error {
         self.doubted.fetch_or(moment.is_kept, Ordering::Relaxed);
         Error::Corrupt {
             path: self.dir.join(session_file::sidecar_name(stem)),
@@ -345,7 +350,7 @@ impl DirectoryView {
 
     /// Returns the copy of a session's sidecar that does not read. A kept catalog is trusted before
     /// the sidecars are looked at, so it knows of no lost ones.
-    fn restored(&self, moment: &Moment, stem: &str) -> Result<Option<Restored>> {
+    fn restored(&self, moment: &DirectoryMoment, stem: &str) -> Result<Option<Restored>> {
         if moment.is_kept {
             return Copies::new(&*self.storage, &self.dir, &self.home.copies).restore(stem);
         }
@@ -353,7 +358,7 @@ impl DirectoryView {
     }
 
     /// Returns the present moment, with the sidecars looked at if the key is unknown.
-    fn current(&self, key: &str) -> Result<Arc<Moment>> {
+    fn current(&self, key: &str) -> Result<Arc<DirectoryMoment>> {
         let moment = self.begin()?;
         if moment.catalog.resolve(key).is_some() {
             return Ok(moment);
@@ -363,21 +368,21 @@ impl DirectoryView {
     }
 
     /// Returns the present moment, as far as the journal shows it.
-    fn begin(&self) -> Result<Arc<Moment>> {
+    fn begin(&self) -> Result<Arc<DirectoryMoment>> {
         self.look(Survey::IfChanged, Covered::Go)
     }
 
     /// Does the same, staying in the same era if possible: files were looked at in it.
-    fn go_on(&self) -> Result<Arc<Moment>> {
+    fn go_on(&self) -> Result<Arc<DirectoryMoment>> {
         self.look(Survey::IfChanged, Covered::Stay)
     }
 
     /// Returns the present moment, with all sidecars looked at.
-    fn look_again(&self) -> Result<Arc<Moment>> {
+    fn look_again(&self) -> Result<Arc<DirectoryMoment>> {
         self.look(Survey::Always, Covered::Go)
     }
 
-    fn look(&self, survey: Survey, covered: Covered) -> Result<Arc<Moment>> {
+    fn look(&self, survey: Survey, covered: Covered) -> Result<Arc<DirectoryMoment>> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }
@@ -386,7 +391,7 @@ impl DirectoryView {
         } else {
             Believe::Kept
         };
-        let place = Place {
+        let place = ViewDir {
             storage: &*self.storage,
             dir: &self.dir,
             home: &self.home,

@@ -11,7 +11,7 @@ use crate::disk::session_file::{self, Kind, Turns};
 
 /// The cost of a message in messages, bytes and tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cost {
+pub(crate) struct MessageCost {
     pub(crate) messages: usize,
     pub(crate) bytes: usize,
     pub(crate) tokens: usize,
@@ -69,7 +69,7 @@ impl Tokens {
     }
 }
 
-impl Cost {
+impl MessageCost {
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             messages: self.messages.saturating_add(other.messages),
@@ -85,13 +85,13 @@ impl Cost {
 
 /// The newest messages that fit, oldest first.
 #[derive(Debug)]
-pub(crate) struct Newest<P> {
+pub(crate) struct NewestFit<P> {
     pub(crate) messages: Vec<Message>,
     /// The place of the oldest message; the end if there is none.
     pub(crate) start: P,
     /// The number of messages before them.
     pub(crate) older: usize,
-    pub(crate) cost: Cost,
+    pub(crate) cost: MessageCost,
     /// True if they begin within a turn.
     pub(crate) is_partial: bool,
 }
@@ -103,10 +103,10 @@ pub(crate) struct Newest<P> {
 /// As the operating system reports them.
 pub(crate) fn newest(
     snapshot: &Snapshot,
-    limit: Cost,
+    limit: MessageCost,
     count: &dyn Fn(&Message) -> usize,
     counters: &Counters,
-) -> io::Result<Newest<u64>> {
+) -> io::Result<NewestFit<u64>> {
     let end = snapshot.live.end + snapshot.tail_len as u64;
     let mut walk = Walk::new(limit, count, end);
     each_line_back(snapshot, end, &mut |offset, raw| {
@@ -130,9 +130,9 @@ pub(crate) fn newest(
 pub(crate) fn newest_of<P: Copy>(
     messages: impl Iterator<Item = (P, usize, Message)>,
     end: P,
-    limit: Cost,
+    limit: MessageCost,
     count: &dyn Fn(&Message) -> usize,
-) -> Newest<P> {
+) -> NewestFit<P> {
     let mut walk = Walk::new(limit, count, end);
     for (at, bytes, message) in messages {
         if walk.is_full {
@@ -147,34 +147,34 @@ pub(crate) fn newest_of<P: Copy>(
 
 /// Whole turns at the end of a session.
 #[derive(Debug, Clone, Copy)]
-struct Whole<P> {
+struct WholeTurns<P> {
     messages: usize,
-    cost: Cost,
+    cost: MessageCost,
     start: P,
 }
 
 struct Walk<'a, P> {
-    limit: Cost,
+    limit: MessageCost,
     count: &'a dyn Fn(&Message) -> usize,
-    turns: Turns<Whole<P>>,
+    turns: Turns<WholeTurns<P>>,
     /// The messages that fit, newest first.
-    met: Newest<P>,
+    met: NewestFit<P>,
     /// The number of messages that did not fit.
     older: usize,
     is_full: bool,
 }
 
 impl<'a, P: Copy> Walk<'a, P> {
-    fn new(limit: Cost, count: &'a dyn Fn(&Message) -> usize, end: P) -> Self {
+    fn new(limit: MessageCost, count: &'a dyn Fn(&Message) -> usize, end: P) -> Self {
         Self {
             limit,
             count,
             turns: Turns::default(),
-            met: Newest {
+            met: NewestFit {
                 messages: Vec::new(),
                 start: end,
                 older: 0,
-                cost: Cost::default(),
+                cost: MessageCost::default(),
                 is_partial: false,
             },
             older: 0,
@@ -183,7 +183,7 @@ impl<'a, P: Copy> Walk<'a, P> {
     }
 
     fn take(&mut self, at: P, bytes: usize, message: Message) {
-        let cost = self.met.cost.and(Cost {
+        let cost = self.met.cost.and(MessageCost {
             messages: 1,
             bytes,
             tokens: (self.count)(&message),
@@ -194,7 +194,7 @@ impl<'a, P: Copy> Walk<'a, P> {
             self.turns.take_calls(&message);
             return;
         }
-        let whole = Whole {
+        let whole = WholeTurns {
             messages: self.met.messages.len() + 1,
             cost,
             start: at,
@@ -205,7 +205,7 @@ impl<'a, P: Copy> Walk<'a, P> {
         self.met.start = at;
     }
 
-    fn end(self) -> Newest<P> {
+    fn end(self) -> NewestFit<P> {
         let mut met = self.met;
         met.older = self.older;
         if self.is_full {

@@ -7,23 +7,23 @@ use std::task::{Context, Poll};
 use crate::Durability;
 use crate::disk::session_file;
 use crate::engine::Engine;
-use crate::engine::shard::inbox::{Append, Item, Otherwise};
+use crate::engine::shard::inbox::{Item, Otherwise, QueuedAppend};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::verbs::append;
 use crate::error::{Error, Result};
 use crate::ground::emptied;
-use crate::ground::mailbox::{Answered, Asked};
+use crate::ground::mailbox::{Answered, QueueTicket};
 use crate::ground::sync::slot::{Slot, slot};
 
 /// Where the session of a key is, once known: its shard, and its number there.
-pub(crate) type Place = Arc<OnceLock<(usize, u32)>>;
+pub(crate) type SessionPlace = Arc<OnceLock<(usize, u32)>>;
 
 /// The destination of lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct To<'a> {
     pub(crate) key: &'a str,
     /// The place of the session with this key, if the caller remembers it.
-    pub(crate) place: Option<&'a Place>,
+    pub(crate) place: Option<&'a SessionPlace>,
 }
 
 impl<'a> From<&'a str> for To<'a> {
@@ -44,7 +44,7 @@ pub(crate) struct Appending {
     /// True if the key is still to be resolved.
     resolve: bool,
     /// The place of the session with this key, if the caller remembers it.
-    place: Option<Place>,
+    place: Option<SessionPlace>,
     stage: Stage,
 }
 
@@ -54,7 +54,7 @@ enum Stage {
     Command(Option<Command>, Slot<Result<()>>),
     Asked {
         shard: usize,
-        asked: Asked,
+        asked: QueueTicket,
     },
     Later(Slot<Result<()>>),
     Done,
@@ -83,7 +83,7 @@ impl Appending {
 
     /// The shard and the append for the lines; `None` if they become a command. An alias of an
     /// alias leads nowhere.
-    fn address(&mut self) -> Option<(usize, Append)> {
+    fn address(&mut self) -> Option<(usize, QueuedAppend)> {
         let key = String::from_utf8_lossy(&self.bytes[self.lines..]);
         let resolved = self
             .resolve
@@ -92,7 +92,7 @@ impl Appending {
         let place = self.place.as_deref().filter(|_| resolved.is_none());
         let key = resolved.as_deref().unwrap_or(&key);
         if let Some((shard, session)) = self.find(key, place) {
-            let append = Append {
+            let append = QueuedAppend {
                 session,
                 count: self.count,
                 level: self.level,
@@ -121,7 +121,7 @@ impl Appending {
         Some(kept.map_or(place, |kept| *kept.get_or_init(|| place)))
     }
 
-    fn queued(&mut self, shard: usize, asked: Asked) {
+    fn queued(&mut self, shard: usize, asked: QueueTicket) {
         self.stage = Stage::Asked { shard, asked };
         emptied::give_back(std::mem::take(&mut self.bytes));
     }

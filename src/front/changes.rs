@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::disk::session_file;
 use crate::engine::Engine;
-use crate::engine::feed::{ChangeKind, Feed, Follower, Next, Told};
+use crate::engine::feed::{ChangeKind, ChangeNotice, Feed, Follower, NextItem};
 use crate::engine::view::DirectoryView;
 use crate::error::{Error, Result, Version};
 use crate::front::handle::Side;
@@ -45,7 +45,7 @@ impl ChangeFilter {
         self
     }
 
-    fn admits(&self, told: &Told) -> bool {
+    fn admits(&self, told: &ChangeNotice) -> bool {
         let agent = self
             .agent
             .as_deref()
@@ -73,7 +73,7 @@ pub struct Change {
 /// [`StoreHandle::changes`](crate::StoreHandle::changes).
 #[derive(Debug)]
 pub struct Changes {
-    source: Source,
+    source: ChangeSource,
     filter: ChangeFilter,
     follower: Option<Follower>,
     /// True if the changes after a version are not kept any more, and the caller was not told yet.
@@ -82,7 +82,7 @@ pub struct Changes {
 
 /// The source of changes.
 #[derive(Debug)]
-enum Source {
+enum ChangeSource {
     Writer(Arc<Engine>),
     Reader(Arc<DirectoryView>),
     /// A custom store.
@@ -91,7 +91,7 @@ enum Source {
     Nowhere(Error),
 }
 
-impl Source {
+impl ChangeSource {
     fn follow(side: Side) -> (Self, Option<Follower>) {
         match side {
             Side::Writer(engine) => {
@@ -126,17 +126,17 @@ impl Source {
 
 impl Changes {
     pub(crate) fn of(side: Side, filter: ChangeFilter) -> Self {
-        Self::from_source(Source::follow(side), filter)
+        Self::from_source(ChangeSource::follow(side), filter)
     }
 
     /// The changes of a custom store.
     pub(crate) fn of_feed(feed: Arc<Feed>, filter: ChangeFilter) -> Self {
         let follower = feed.follow();
-        Self::from_source((Source::Other(feed), follower), filter)
+        Self::from_source((ChangeSource::Other(feed), follower), filter)
     }
 
     fn from_source(
-        (source, mut follower): (Source, Option<Follower>),
+        (source, mut follower): (ChangeSource, Option<Follower>),
         filter: ChangeFilter,
     ) -> Self {
         let mut is_lost = false;
@@ -170,17 +170,17 @@ impl Changes {
         };
         loop {
             match feed.next(follower) {
-                Next::Change(told) if self.filter.admits(&told) => {
+                NextItem::Change(told) if self.filter.admits(&told) => {
                     return Ok(Change {
                         key: told.key.to_string(),
                         version: told.version,
                         kind: told.kind,
                     });
                 }
-                Next::Change(_) => {}
-                Next::Missed(missed) => return Err(Error::ChangesMissed { missed }),
-                Next::Nothing if follower.changed().await => {}
-                Next::Nothing => return Err(self.source.failure()),
+                NextItem::Change(_) => {}
+                NextItem::Missed(missed) => return Err(Error::ChangesMissed { missed }),
+                NextItem::Nothing if follower.changed().await => {}
+                NextItem::Nothing => return Err(self.source.failure()),
             }
         }
     }

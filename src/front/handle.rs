@@ -37,7 +37,7 @@ mod inheritance;
 mod lines;
 
 pub use backups::BackupLimits;
-use lines::Limits;
+use lines::CommandLimits;
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ use crate::engine::shard::request::Verb;
 use crate::engine::stats::Counters;
 use crate::engine::view::DirectoryView;
 use crate::error::{Error, Result};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 use crate::ground::storage::Storage;
 use crate::ground::sync::Mutex;
 use crate::{Durability, StoreOptions};
@@ -89,7 +89,7 @@ pub struct StoreHandle {
     side: Side,
     level: Durability,
     resolve: bool,
-    limits: Limits,
+    limits: CommandLimits,
 }
 
 /// The store behind a handle.
@@ -106,7 +106,7 @@ impl StoreHandle {
             side,
             level: options.durability,
             resolve: options.resolve_aliases,
-            limits: Limits::of(options),
+            limits: CommandLimits::of(options),
         }
     }
 
@@ -232,10 +232,10 @@ impl StoreHandle {
 
 /// Runs `work` on a thread where it may block.
 pub(crate) async fn blocking<T: Send + 'static>(
-    place: Place,
+    place: LookupPlace,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    if place == Place::Here {
+    if place == LookupPlace::Here {
         return work();
     }
     let answer = Arc::new(Mutex::new(None));

@@ -34,7 +34,7 @@ use crate::ground::sync::thread;
 /// poll has been submitted, unless the inbox was full.
 #[must_use = "nothing happens until the reply is awaited or waited for"]
 pub struct Reply<T> {
-    state: State<T>,
+    state: ReplyState<T>,
     unasked: Unasked,
 }
 
@@ -56,7 +56,7 @@ impl Drop for Unasked {
     }
 }
 
-enum State<T> {
+enum ReplyState<T> {
     Known(Option<Result<T>>),
     Command(Submission<T>),
     /// An append, and the value that it returns.
@@ -75,11 +75,11 @@ struct Submission<T> {
 
 /// Work that starts when the reply is first asked for.
 pub(crate) type Lookup<T> =
-    Box<dyn FnOnce(Place) -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send>;
+    Box<dyn FnOnce(LookupPlace) -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send>;
 
 /// The place where a look-up may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum LookupPlace {
     /// On the thread that asks: it waits anyway.
     Here,
     /// Not on the thread that asks: it runs other tasks.
@@ -97,13 +97,13 @@ impl<T: Send + 'static> Reply<T> {
     pub fn wait(mut self) -> Result<T> {
         self.unasked.asked();
         match self.state {
-            State::Known(result) => result.unwrap_or(Err(Error::Closed)),
+            ReplyState::Known(result) => result.unwrap_or(Err(Error::Closed)),
             _ if thread::is_serving() => Err(Error::WouldDeadlock),
-            State::Command(submission) => submission.wait(),
-            State::Append(appending, then) => appending.wait().map(|()| then()),
-            State::Lookup(Some(lookup)) => pollster::block_on(lookup(Place::Here)),
-            State::Lookup(None) => Err(Error::Closed),
-            State::Running(future) => pollster::block_on(future),
+            ReplyState::Command(submission) => submission.wait(),
+            ReplyState::Append(appending, then) => appending.wait().map(|()| then()),
+            ReplyState::Lookup(Some(lookup)) => pollster::block_on(lookup(LookupPlace::Here)),
+            ReplyState::Lookup(None) => Err(Error::Closed),
+            ReplyState::Running(future) => pollster::block_on(future),
         }
     }
 
@@ -116,7 +116,7 @@ impl<T: Send + 'static> Reply<T> {
     /// behind a [`SessionStore`](crate::backend::SessionStore). If the future blocks, it blocks the
     /// task that awaits it.
     pub fn from_future(work: impl Future<Output = Result<T>> + Send + 'static) -> Self {
-        Self::of(State::Running(Box::pin(work)), true)
+        Self::of(ReplyState::Running(Box::pin(work)), true)
     }
 
     /// A reply with the result of `then` on the answer.
@@ -130,19 +130,19 @@ impl<T: Send + 'static> Reply<T> {
     }
 
     /// The answer; blocking work is done at `place`.
-    pub(crate) async fn at(mut self, place: Place) -> Result<T> {
+    pub(crate) async fn at(mut self, place: LookupPlace) -> Result<T> {
         self.unasked.asked();
         match self.state {
-            State::Lookup(Some(lookup)) => lookup(place).await,
+            ReplyState::Lookup(Some(lookup)) => lookup(place).await,
             state => Self::of(state, false).await,
         }
     }
 
     pub(crate) fn known(result: Result<T>) -> Self {
-        Self::of(State::Known(Some(result)), false)
+        Self::of(ReplyState::Known(Some(result)), false)
     }
 
-    fn of(state: State<T>, is_unasked: bool) -> Self {
+    fn of(state: ReplyState<T>, is_unasked: bool) -> Self {
         Self {
             state,
             unasked: Unasked(is_unasked),
@@ -162,28 +162,30 @@ impl<T: Send + 'static> Reply<T> {
             slot,
             engine,
         };
-        Self::of(State::Command(submission), true)
+        Self::of(ReplyState::Command(submission), true)
     }
 
     /// Makes the command resolve its key when it is submitted.
     pub(crate) fn resolving(mut self) -> Self {
-        if let State::Command(submission) = &mut self.state {
+        if let ReplyState::Command(submission) = &mut self.state {
             submission.resolve = true;
         }
         self
     }
 
     pub(crate) fn lookup(
-        start: impl FnOnce(Place) -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + 'static,
+        start: impl FnOnce(LookupPlace) -> Pin<Box<dyn Future<Output = Result<T>> + Send>>
+        + Send
+        + 'static,
     ) -> Self {
-        Self::of(State::Lookup(Some(Box::new(start))), true)
+        Self::of(ReplyState::Lookup(Some(Box::new(start))), true)
     }
 }
 
 impl Reply<()> {
     /// Appends lines.
     pub(crate) fn append(appending: Appending) -> Self {
-        Self::of(State::Append(appending, || ()), true)
+        Self::of(ReplyState::Append(appending, || ()), true)
     }
 }
 
@@ -229,19 +231,19 @@ impl<T> Future for Reply<T> {
         self.unasked.asked();
         loop {
             match &mut self.state {
-                State::Known(result) => {
+                ReplyState::Known(result) => {
                     return Poll::Ready(result.take().unwrap_or(Err(Error::Closed)));
                 }
-                State::Command(submission) => return submission.poll(cx),
-                State::Append(appending, then) => {
+                ReplyState::Command(submission) => return submission.poll(cx),
+                ReplyState::Append(appending, then) => {
                     return appending.poll(cx).map_ok(|()| then());
                 }
-                State::Running(future) => return future.as_mut().poll(cx),
-                State::Lookup(lookup) => {
+                ReplyState::Running(future) => return future.as_mut().poll(cx),
+                ReplyState::Lookup(lookup) => {
                     let Some(lookup) = lookup.take() else {
                         return Poll::Ready(Err(Error::Closed));
                     };
-                    self.state = State::Running(lookup(Place::Elsewhere));
+                    self.state = ReplyState::Running(lookup(LookupPlace::Elsewhere));
                 }
             }
         }

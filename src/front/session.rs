@@ -8,7 +8,7 @@ use crate::disk::files::backup::Backup;
 use crate::disk::session_file::SessionMeta;
 use crate::engine::position::{Keep, Position};
 use crate::error::{CheckpointId, Version};
-use crate::front::appending::{Place, To};
+use crate::front::appending::{SessionPlace, To};
 use crate::front::context::{Context, Fork, Messages};
 use crate::front::handle::moving::Merged;
 use crate::front::handle::{BackupLimits, StoreHandle};
@@ -41,7 +41,7 @@ use crate::front::window::{Budget, Window};
 pub struct Session {
     handle: StoreHandle,
     key: Arc<str>,
-    place: Place,
+    place: SessionPlace,
 }
 
 /// Verbs that do the same as the handle's verb of that name.
@@ -107,7 +107,7 @@ impl Session {
         Self {
             handle,
             key: key.into(),
-            place: Place::default(),
+            place: SessionPlace::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use crate::engine::reader;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result, Version};
-use crate::front::handle::reads::{Found, find_in, find_newest};
+use crate::front::handle::reads::{MemoryPart, find_in, find_newest};
 use crate::front::reply::Reply;
 use crate::{Message, SessionMeta};
 
@@ -91,7 +91,7 @@ impl SessionSnapshot {
     /// # Errors
     /// [`Error::Io`].
     pub fn count(&self) -> Reply<usize> {
-        self.find(|_, _| Found::rest(reader::count))
+        self.find(|_, _| MemoryPart::rest(reader::count))
     }
 
     /// The position where the messages end: [`before`](Self::before) it is the newest page.
@@ -212,7 +212,7 @@ impl SessionSnapshot {
         };
         let key = self.key.clone();
         let found = self.find(move |_, _| {
-            Found::rest(move |snapshot, counters| {
+            MemoryPart::rest(move |snapshot, counters| {
                 if !pages::is_line(snapshot, at)? {
                     return Ok(None);
                 }
@@ -233,7 +233,7 @@ impl SessionSnapshot {
 
     fn find<T: Send + 'static>(
         &self,
-        find: impl FnOnce(&Snapshot, &Counters) -> Found<T> + Send + 'static,
+        find: impl FnOnce(&Snapshot, &Counters) -> MemoryPart<T> + Send + 'static,
     ) -> Reply<T> {
         let this = self.clone();
         Reply::lookup(move |place| {

@@ -9,7 +9,7 @@ use crate::engine::doctor::{self, RepairOptions, RepairReport, VerifyReport};
 use crate::engine::kept;
 use crate::engine::open::{self, Site};
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::shard::worker::limits::Limits;
+use crate::engine::shard::worker::limits::TurnLimits;
 use crate::engine::supervisor::threads::Threads;
 use crate::engine::view::DirectoryView;
 use crate::error::{Error, Result};
@@ -34,7 +34,7 @@ use crate::{BackupReport, StoreHandle, StoreOptions};
 pub struct Store {
     handle: StoreHandle,
     report: RecoveryReport,
-    running: Option<Running>,
+    running: Option<RunningParts>,
 }
 
 /// Shows nothing of the sessions: the output ends up in logs, and reading them would take time.
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Store {
 
 /// The parts that end with the store.
 #[derive(Debug)]
-struct Running {
+struct RunningParts {
     engine: Arc<Engine>,
     threads: Threads,
     /// Dropped last: another writer may open the directory only when nothing writes any more.
@@ -114,7 +114,7 @@ impl Store {
             dir,
             options,
             mailbox: open::MAILBOX,
-            limits: Limits::USUAL,
+            limits: TurnLimits::USUAL,
             keep_from: kept::FROM,
         })?;
         let threads =
@@ -122,7 +122,7 @@ impl Store {
         Ok(Self {
             handle: StoreHandle::new(Side::Writer(opened.engine.clone()), options),
             report: opened.report,
-            running: Some(Running {
+            running: Some(RunningParts {
                 engine: opened.engine,
                 threads,
                 lock: opened.lock,
@@ -294,7 +294,7 @@ impl Store {
     }
 }
 
-impl Running {
+impl RunningParts {
     fn end(self) -> Result<Box<dyn LockGuard>> {
         let shared = &self.engine.shared;
         let _closing = tracing::info_span!("close", dir = %shared.dir.display()).entered();

@@ -29,14 +29,14 @@ pub struct SessionState {
 #[derive(Clone, Debug)]
 pub struct Watch {
     states: WatchReceiver<Standing>,
-    end: End,
+    end: WatchEnd,
 }
 
 /// The reason why nothing changes any more.
 #[derive(Clone)]
-struct End(Arc<dyn Fn() -> Error + Send + Sync>);
+struct WatchEnd(Arc<dyn Fn() -> Error + Send + Sync>);
 
-impl std::fmt::Debug for End {
+impl std::fmt::Debug for WatchEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("End").finish_non_exhaustive()
     }
@@ -48,7 +48,7 @@ impl Watch {
         states: WatchReceiver<Standing>,
         why: impl Fn() -> Error + Send + Sync + 'static,
     ) -> Self {
-        let end = End(Arc::new(why));
+        let end = WatchEnd(Arc::new(why));
         Self { states, end }
     }
 

@@ -7,9 +7,9 @@ use crate::Message;
 use crate::compat::exchange::sequence::arrange;
 use crate::compat::exchange::{Part, PartKind, Unpaired};
 use crate::engine::position::Position;
-use crate::engine::snapshot::Looked;
+use crate::engine::snapshot::ConversationMoment;
 use crate::engine::stats::Counters;
-use crate::engine::window::{self, Cost, Newest, Tokens};
+use crate::engine::window::{self, MessageCost, NewestFit, Tokens};
 use crate::error::{Error, Result, Version};
 
 /// The limits of what a model may be given, for
@@ -17,13 +17,13 @@ use crate::error::{Error, Result, Version};
 #[derive(Clone)]
 #[must_use = "it does nothing until it is given to StoreHandle::window"]
 pub struct Budget {
-    limit: Cost,
+    limit: MessageCost,
     unpaired: Unpaired,
-    counter: Counter,
+    counter: TokenCounter,
 }
 
 #[derive(Clone)]
-enum Counter {
+enum TokenCounter {
     Messages(Arc<dyn Fn(&Message) -> usize + Send + Sync>),
     Parts(Arc<dyn Fn(&Part<'_>) -> usize + Send + Sync>),
 }
@@ -47,13 +47,13 @@ impl Budget {
     /// No limit: everything that is visible.
     pub fn unlimited() -> Self {
         Self {
-            limit: Cost {
+            limit: MessageCost {
                 messages: usize::MAX,
                 bytes: usize::MAX,
                 tokens: usize::MAX,
             },
             unpaired: Unpaired::default(),
-            counter: Counter::Parts(Arc::new(default_price)),
+            counter: TokenCounter::Parts(Arc::new(default_price)),
         }
     }
 
@@ -81,7 +81,7 @@ impl Budget {
     /// prompt are counted as messages of the role `system`. Called once or more for each message
     /// looked at, on the thread that reads. Default: see [`part_counter`](Self::part_counter).
     pub fn counter(mut self, count: impl Fn(&Message) -> usize + Send + Sync + 'static) -> Self {
-        self.counter = Counter::Messages(Arc::new(count));
+        self.counter = TokenCounter::Messages(Arc::new(count));
         self
     }
 
@@ -103,7 +103,7 @@ impl Budget {
         mut self,
         count: impl Fn(&Part<'_>) -> usize + Send + Sync + 'static,
     ) -> Self {
-        self.counter = Counter::Parts(Arc::new(count));
+        self.counter = TokenCounter::Parts(Arc::new(count));
         self
     }
 
@@ -114,11 +114,11 @@ impl Budget {
         self
     }
 
-    fn cost_of_text(&self, text: &str) -> Cost {
+    fn cost_of_text(&self, text: &str) -> MessageCost {
         if text.is_empty() {
-            return Cost::default();
+            return MessageCost::default();
         }
-        Cost {
+        MessageCost {
             messages: 0,
             bytes: text.len(),
             tokens: self.tokens_of(&Message::system(text)).total(),
@@ -138,11 +138,11 @@ impl Budget {
     fn tokens_of(&self, message: &Message) -> Tokens {
         let mut tokens = Tokens::default();
         let price = match &self.counter {
-            Counter::Messages(count) => {
+            TokenCounter::Messages(count) => {
                 tokens.messages = count(message);
                 return tokens;
             }
-            Counter::Parts(price) => price,
+            TokenCounter::Parts(price) => price,
         };
         tokens.messages = MESSAGE;
         for part in message.parts() {
@@ -199,7 +199,7 @@ pub struct Window {
 /// `ToolCallUnpaired`, and if the file cannot be read.
 pub(crate) fn window(
     key: &str,
-    looked: &Looked,
+    looked: &ConversationMoment,
     budget: &Budget,
     counters: &Counters,
 ) -> Result<Window> {
@@ -270,15 +270,15 @@ impl Window {
 }
 
 impl Budget {
-    fn cost_of(&self, besides: &Besides) -> Cost {
+    fn cost_of(&self, besides: &Besides) -> MessageCost {
         let prompt = besides.system_prompt.as_deref().unwrap_or_default();
         self.cost_of_text(&besides.summary)
             .and(self.cost_of_text(prompt))
     }
 
-    fn limit_beside(&self, besides: &Besides) -> Cost {
+    fn limit_beside(&self, besides: &Besides) -> MessageCost {
         let besides = self.cost_of(besides);
-        Cost {
+        MessageCost {
             messages: self.limit.messages,
             bytes: self.limit.bytes.saturating_sub(besides.bytes),
             tokens: self.limit.tokens.saturating_sub(besides.tokens),
@@ -290,7 +290,7 @@ impl Budget {
         &self,
         key: &str,
         besides: Besides,
-        newest: Newest<P>,
+        newest: NewestFit<P>,
         start: Position,
     ) -> Result<Window> {
         let mut took = Tokens::default();

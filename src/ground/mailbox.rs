@@ -31,7 +31,7 @@ mod model;
 use model as imp;
 
 pub use imp::{EventReceiver, EventSender, events};
-pub use queue::{Answered, Asked, Lot, Queue, Refused};
+pub use queue::{Answered, Lot, Queue, QueueTicket, Refused};
 
 /// The result of a timed receive.
 #[derive(Debug, PartialEq, Eq)]

@@ -61,17 +61,17 @@ impl Metric {
 
 /// Makes numbers, and exports them under the name of a directory.
 #[derive(Debug)]
-pub(crate) struct Meters(exported::Place);
+pub(crate) struct Meters(exported::Exporter);
 
 impl Meters {
     /// For the store of a directory. Exported numbers go to the recorder that the process has now.
     pub(crate) fn of(dir: &Path) -> Self {
-        Self(exported::Place::of(dir))
+        Self(exported::Exporter::of(dir))
     }
 
     /// Without an export.
     pub(crate) fn silent() -> Self {
-        Self(exported::Place::none())
+        Self(exported::Exporter::none())
     }
 
     pub(crate) fn count(&self, metric: Metric) -> Count {

@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll, Waker};
 
-use crate::engine::open::{self, Opened, Site};
-use crate::engine::shard::worker::limits::Limits;
+use crate::engine::open::{self, OpenedStore, Site};
+use crate::engine::shard::worker::limits::TurnLimits;
 use crate::error::Result;
 use crate::front::handle::Side;
 use crate::ground::clock::Clock;
@@ -33,7 +33,7 @@ pub(super) fn take_apart(
     clock: Arc<dyn Clock>,
     options: &StoreOptions,
     size: &Size,
-) -> Result<(StoreHandle, Opened)> {
+) -> Result<(StoreHandle, OpenedStore)> {
     let opened = open::open(&Site {
         storage,
         clock,
@@ -41,9 +41,9 @@ pub(super) fn take_apart(
         options,
         mailbox: size.mailbox,
         limits: if size.small_limits {
-            Limits::SMALL
+            TurnLimits::SMALL
         } else {
-            Limits::USUAL
+            TurnLimits::USUAL
         },
         keep_from: 1,
     })?;

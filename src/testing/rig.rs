@@ -1,7 +1,7 @@
 //! A store taken apart, for loom models: the state machines that ship, each run
 //! on the thread that a model gives it.
 //!
-//! Nothing here decides anything: a part [runs](Worker::run) as its thread in
+//! Nothing here decides anything: a part [runs](SteppedWorker::run) as its thread in
 //! production does, or is stepped by the model's own thread while no other is
 //! there yet.
 
@@ -23,9 +23,9 @@ use crate::ground::sync::Mutex;
 use crate::{Durability, Reply, StoreHandle, StoreOptions};
 
 pub use super::parts::DIR;
-pub use control::{Control, Moment};
+pub use control::{RigControl, SeenMoment};
 pub use names::{Named, Names, Rope};
-pub use threads::{Background, Leader, Supervisor, Worker};
+pub use threads::{Background, SteppedLeader, SteppedSupervisor, SteppedWorker};
 
 /// Commands a mailbox holds: two callers find room, a third waits.
 const MAILBOX: usize = 2;
@@ -55,15 +55,15 @@ pub struct Rig {
     /// Every verb.
     pub handle: StoreHandle,
     /// What the model's threads share.
-    pub control: Control,
+    pub control: RigControl,
     /// Writes files.
-    pub worker: Worker,
+    pub worker: SteppedWorker,
     /// Commits.
-    pub leader: Leader,
+    pub leader: SteppedLeader,
     /// Does what takes long.
     pub background: Background,
     /// Flushes and stops.
-    pub supervisor: Supervisor,
+    pub supervisor: SteppedSupervisor,
     _lock: Box<dyn LockGuard>,
 }
 
@@ -90,7 +90,7 @@ impl Rig {
         };
         let apart = take_apart(storage, clock.clone(), &options, &size);
         let (handle, opened) = apart.expect("opens");
-        let control = Control::of(&opened);
+        let control = RigControl::of(&opened);
         let Machine {
             worker,
             leader,
@@ -102,18 +102,18 @@ impl Rig {
         Self {
             handle,
             control,
-            leader: Leader {
+            leader: SteppedLeader {
                 leader,
                 alarm: alarm.clone(),
             },
-            worker: Worker(worker),
+            worker: SteppedWorker(worker),
             background: Background {
                 jobs: Arc::new(Mutex::new(jobs)),
                 long: Arc::default(),
                 shared,
                 alarm,
             },
-            supervisor: Supervisor(supervisor),
+            supervisor: SteppedSupervisor(supervisor),
             _lock: opened.lock,
         }
     }

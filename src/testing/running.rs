@@ -8,7 +8,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 
 use super::parts::{self, Size, take_apart};
-use super::rig::Control;
+use super::rig::RigControl;
 use crate::engine::supervisor::threads::Threads;
 use crate::error::Result;
 use crate::ground::clock::Clock;
@@ -36,7 +36,7 @@ pub struct Make {
 pub struct Running {
     /// Every verb.
     pub handle: StoreHandle,
-    control: Control,
+    control: RigControl,
     threads: Threads,
     lock: Box<dyn LockGuard>,
 }
@@ -59,7 +59,7 @@ impl Running {
             options.segments.budget = budget;
         }
         let (handle, opened) = take_apart(storage, Arc::new(Passing), &options, &size)?;
-        let control = Control::of(&opened);
+        let control = RigControl::of(&opened);
         let threads = Threads::start(opened.machine).expect("threads are never refused");
         Ok(Self {
             handle,
@@ -71,7 +71,7 @@ impl Running {
 
     /// What readers and a closer share.
     #[must_use]
-    pub fn control(&self) -> Control {
+    pub fn control(&self) -> RigControl {
         self.control.clone()
     }
 

@@ -24,7 +24,7 @@ use super::parts::{Size, take_apart};
 use crate::engine::Engine;
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::shard::answer::Answer;
-use crate::engine::supervisor::Request;
+use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::machine::Machine;
 use crate::error::Result;
@@ -122,12 +122,12 @@ impl Sim {
 
     /// As [`submit`](Self::submit), for a flush.
     pub fn submit_flush(&mut self) -> Ticket<()> {
-        self.ask(Request::Flush)
+        self.ask(SupervisorRequest::Flush)
     }
 
     /// As [`submit`](Self::submit), for what an erasure does after its sessions are deleted.
     pub fn submit_purge(&mut self) -> Ticket<()> {
-        self.ask(Request::Purge)
+        self.ask(SupervisorRequest::Purge)
     }
 
     /// Submits a command and lets the store run until it is answered.
@@ -208,7 +208,7 @@ impl Sim {
     /// If it never ends.
     pub fn close(mut self) -> Result<()> {
         self.engine.refuse_calls();
-        let ticket = self.ask(Request::Stop);
+        let ticket = self.ask(SupervisorRequest::Stop);
         let result = self.until_answered(&ticket).expect("closing ends");
         self.until_quiet();
         result
@@ -248,7 +248,10 @@ impl Sim {
         true
     }
 
-    fn ask(&mut self, request: impl FnOnce(Answer<()>) -> Request + Send + 'static) -> Ticket<()> {
+    fn ask(
+        &mut self,
+        request: impl FnOnce(Answer<()>) -> SupervisorRequest + Send + 'static,
+    ) -> Ticket<()> {
         let engine = self.engine.clone();
         self.crew.callers.call(async move {
             let slot = engine.request(request)?;

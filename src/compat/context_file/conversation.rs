@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use crate::Message;
-use crate::disk::session_file::kimi::{self, Record};
+use crate::disk::session_file::kimi::{self, KimiRecord};
 use crate::disk::session_file::{self, free_checkpoint};
 use crate::error::Error;
 
 /// The state of a conversation.
 #[derive(Clone, Default)]
-pub(super) struct Conversation {
+pub(super) struct ContextConversation {
     pub(super) history: Vec<Message>,
     pub(super) token_count: i64,
     /// Characters of the texts since the last token count. The number of characters is kept, not
@@ -24,7 +24,7 @@ pub(super) struct Conversation {
 }
 
 /// Shows nothing of the messages: the output ends up in logs, and reading them would take time.
-impl std::fmt::Debug for Conversation {
+impl std::fmt::Debug for ContextConversation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Conversation")
             .field("messages", &self.history.len())
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Conversation {
     }
 }
 
-impl Conversation {
+impl ContextConversation {
     pub(super) fn of(bytes: &[u8]) -> Self {
         let mut conversation = Self::default();
         for line in lines(bytes) {
@@ -41,15 +41,15 @@ impl Conversation {
         conversation
     }
 
-    pub(super) fn take(&mut self, record: Record) {
+    pub(super) fn take(&mut self, record: KimiRecord) {
         match record {
-            Record::Blank | Record::Rejected | Record::Foreign => {}
-            Record::Usage(token_count) => self.count(token_count),
-            Record::Checkpoint(id) | Record::LostCheckpoint(id) => {
+            KimiRecord::Blank | KimiRecord::Rejected | KimiRecord::Foreign => {}
+            KimiRecord::Usage(token_count) => self.count(token_count),
+            KimiRecord::Checkpoint(id) | KimiRecord::LostCheckpoint(id) => {
                 self.checkpoints.push(id);
             }
-            Record::SystemPrompt(prompt) => self.system_prompt = Some(prompt),
-            Record::Message(message) => self.push(*message),
+            KimiRecord::SystemPrompt(prompt) => self.system_prompt = Some(prompt),
+            KimiRecord::Message(message) => self.push(*message),
         }
     }
 
@@ -88,7 +88,7 @@ impl Conversation {
 /// The rest of a file that is reverted to a checkpoint.
 pub(super) struct Reverted {
     pub(super) bytes: Vec<u8>,
-    pub(super) conversation: Conversation,
+    pub(super) conversation: ContextConversation,
 }
 
 /// Reverts a file to its state before checkpoint `id`: keeps the lines that count, unchanged, up to
@@ -98,13 +98,13 @@ pub(super) struct Reverted {
 pub(super) fn revert(file: &[u8], id: i64) -> Option<Reverted> {
     let mut reverted = Reverted {
         bytes: Vec::new(),
-        conversation: Conversation::default(),
+        conversation: ContextConversation::default(),
     };
     for line in lines(file) {
         let record = kimi::decode(&line);
         match record {
-            Record::Blank | Record::Rejected => continue,
-            Record::Checkpoint(found) if found == id => return Some(reverted),
+            KimiRecord::Blank | KimiRecord::Rejected => continue,
+            KimiRecord::Checkpoint(found) if found == id => return Some(reverted),
             _ => {}
         }
         reverted.bytes.extend_from_slice(line.as_bytes());
@@ -119,8 +119,8 @@ pub(super) fn not_found(file: &[u8], id: i64) -> Error {
     let (mut existing, mut lost) = (Vec::new(), false);
     for line in lines(file) {
         match kimi::decode(&line) {
-            Record::Checkpoint(found) => existing.push(found.into()),
-            Record::LostCheckpoint(upto) => lost |= (0..=upto).contains(&id),
+            KimiRecord::Checkpoint(found) => existing.push(found.into()),
+            KimiRecord::LostCheckpoint(upto) => lost |= (0..=upto).contains(&id),
             _ => {}
         }
     }
@@ -131,7 +131,8 @@ pub(super) fn not_found(file: &[u8], id: i64) -> Error {
 /// The file with `line`, a system prompt, in front, where kimi-cli reads it first; `None` if the
 /// file holds a prompt already. The line then belongs at the end, since the last prompt counts.
 pub(super) fn with_prompt_in_front(file: &[u8], line: &str) -> Option<Vec<u8>> {
-    let holds_one = lines(file).any(|line| matches!(kimi::decode(&line), Record::SystemPrompt(_)));
+    let holds_one =
+        lines(file).any(|line| matches!(kimi::decode(&line), KimiRecord::SystemPrompt(_)));
     if holds_one {
         return None;
     }

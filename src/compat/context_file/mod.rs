@@ -27,9 +27,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::backing::Backing;
-use self::conversation::Conversation;
+use self::conversation::ContextConversation;
 use crate::Message;
-use crate::disk::session_file::kimi::{Record, encode};
+use crate::disk::session_file::kimi::{KimiRecord, encode};
 use crate::error::{Error, Result};
 use crate::front::context::Messages;
 use crate::front::handle::blocking;
@@ -47,7 +47,7 @@ pub(crate) use self::rotation::next as next_rotation;
 /// wait for it.
 #[derive(Clone)]
 pub(crate) struct FileContext {
-    opened: Arc<Mutex<Opened>>,
+    opened: Arc<Mutex<OpenContext>>,
 }
 
 impl std::fmt::Debug for FileContext {
@@ -58,9 +58,9 @@ impl std::fmt::Debug for FileContext {
 
 /// A context file and the conversation read from it.
 #[derive(Debug)]
-struct Opened {
+struct OpenContext {
     backing: Backing,
-    conversation: Conversation,
+    conversation: ContextConversation,
     /// True if the conversation is that of the file as opened, and no caller has asked for it yet.
     untouched: bool,
 }
@@ -68,8 +68,8 @@ struct Opened {
 impl FileContext {
     pub(crate) fn open(storage: Arc<dyn Storage>, path: PathBuf) -> Result<Self> {
         let mut backing = Backing::new(storage, path);
-        let conversation = Conversation::of(&backing.read()?.unwrap_or_default());
-        let opened = Opened {
+        let conversation = ContextConversation::of(&backing.read()?.unwrap_or_default());
+        let opened = OpenContext {
             backing,
             conversation,
             untouched: true,
@@ -80,7 +80,7 @@ impl FileContext {
     }
 
     pub(crate) fn restore(&self) -> Reply<bool> {
-        self.run(Opened::restore)
+        self.run(OpenContext::restore)
     }
 
     pub(crate) fn append_message(&self, messages: Messages) -> Reply<()> {
@@ -109,7 +109,7 @@ impl FileContext {
             if let Some(old) = opened.backing.read_locked()? {
                 opened.backing.replace(b"", Some(&old))?;
             }
-            opened.conversation = Conversation::default();
+            opened.conversation = ContextConversation::default();
             opened.untouched = false;
             Ok(())
         })
@@ -129,11 +129,11 @@ impl FileContext {
     }
 
     pub(crate) fn token_count_with_pending(&self) -> Reply<i64> {
-        self.read(Conversation::token_count_with_pending)
+        self.read(ContextConversation::token_count_with_pending)
     }
 
     pub(crate) fn n_checkpoints(&self) -> Reply<i64> {
-        self.read(Conversation::n_checkpoints)
+        self.read(ContextConversation::n_checkpoints)
     }
 
     pub(crate) fn system_prompt(&self) -> Reply<Option<String>> {
@@ -146,7 +146,7 @@ impl FileContext {
 
     fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Conversation) -> T + Send + 'static,
+        read: impl FnOnce(&ContextConversation) -> T + Send + 'static,
     ) -> Reply<T> {
         self.run(move |opened| Ok(read(&opened.conversation)))
     }
@@ -154,14 +154,14 @@ impl FileContext {
     /// Does `work` once the reply is asked for, on a thread where it may block.
     fn run<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Opened) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&mut OpenContext) -> Result<T> + Send + 'static,
     ) -> Reply<T> {
         let opened = self.opened.clone();
         Reply::lookup(move |place| Box::pin(blocking(place, move || work(&mut opened.lock()))))
     }
 }
 
-impl Opened {
+impl OpenContext {
     fn restore(&mut self) -> Result<bool> {
         if !self.untouched && !self.conversation.history.is_empty() {
             return Err(Error::AlreadyRestored);
@@ -169,11 +169,11 @@ impl Opened {
         let bytes = self.backing.read()?.unwrap_or_default();
         if bytes.is_empty() {
             if self.untouched {
-                self.conversation = Conversation::default();
+                self.conversation = ContextConversation::default();
             }
             return Ok(false);
         }
-        self.conversation = Conversation::of(&bytes);
+        self.conversation = ContextConversation::of(&bytes);
         self.untouched = false;
         Ok(true)
     }
@@ -211,7 +211,7 @@ impl Opened {
             told = Some(message);
         }
         self.write(&lines)?;
-        self.conversation.take(Record::Checkpoint(id));
+        self.conversation.take(KimiRecord::Checkpoint(id));
         if let Some(message) = told {
             self.conversation.push(message);
         }
@@ -252,7 +252,7 @@ impl Opened {
     /// unknown until they are restored, as in kimi-cli.
     fn catch_up(&mut self) -> Result<()> {
         if let Some(bytes) = self.backing.catch_up()? {
-            let found = Conversation::of(&bytes);
+            let found = ContextConversation::of(&bytes);
             if found.n_checkpoints() > self.conversation.n_checkpoints() {
                 self.conversation.checkpoints = found.checkpoints;
             }

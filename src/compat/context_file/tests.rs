@@ -44,9 +44,9 @@ fn told_by(context: &Context) -> String {
     )
 }
 
-type Change = fn(&Context) -> Result<()>;
+type Edit = fn(&Context) -> Result<()>;
 
-const CHANGES: [(&str, Change); 6] = [
+const CHANGES: [(&str, Edit); 6] = [
     ("append", |context| {
         context.append_message(Message::user("three")).wait()
     }),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::export::Export;
 use super::part::{self, Part, PartKind, is_picture};
 use super::reading::{at_place, invalid, list, role};
-use super::turn::{Role, Turn, put};
+use super::turn::{Role, TurnMessage, put};
 use super::{lenient, opening};
 use crate::Message;
 use crate::error::Result;
@@ -14,9 +14,9 @@ use crate::error::Result;
 const CACHED: usize = 4;
 
 /// The object with `system` and `messages`.
-pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
+pub(super) fn write(turns: &[TurnMessage<'_>], export: &mut Export) -> Value {
     let mut system = Vec::new();
-    let mut sides: Vec<Side> = Vec::new();
+    let mut sides: Vec<SideBlocks> = Vec::new();
     for turn in turns {
         if !turn.goes(export) {
             continue;
@@ -38,7 +38,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
                 last.blocks.extend(blocks);
                 last.at = turn.at;
             }
-            _ => sides.push(Side {
+            _ => sides.push(SideBlocks {
                 at: turn.at,
                 role,
                 blocks,
@@ -48,7 +48,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     // All messages of the user became nothing, but the assistant must not be first.
     if let Some(first) = sides.first().filter(|side| side.role == "assistant") {
         let block = json!({"type": "text", "text": opening::PLACEHOLDER});
-        let placeholder = Side {
+        let placeholder = SideBlocks {
             at: first.at,
             role: "user",
             blocks: vec![block],
@@ -72,14 +72,14 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
 }
 
 /// The blocks of one side until the other side speaks.
-struct Side {
+struct SideBlocks {
     /// The place of its last message.
     at: usize,
     role: &'static str,
     blocks: Vec<Value>,
 }
 
-impl Side {
+impl SideBlocks {
     /// Puts results first in a turn and calls last, and lets no thinking be last: the API refuses
     /// other orders.
     fn settle(&mut self, export: &mut Export) {
@@ -155,7 +155,7 @@ fn take_hints(block: &mut Value, free: &mut usize, export: &mut Export) {
     }
 }
 
-fn texts_only(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
+fn texts_only(turn: &TurnMessage<'_>, export: &mut Export) -> Vec<Value> {
     let parts = turn.parts.iter();
     let text = |part: &Part<'_>| {
         if part.kind() == PartKind::Reasoning {
@@ -170,7 +170,7 @@ fn texts_only(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
     parts.filter_map(text).collect()
 }
 
-fn blocks(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
+fn blocks(turn: &TurnMessage<'_>, export: &mut Export) -> Vec<Value> {
     let parts = turn.parts.iter();
     let said: Vec<Value> = parts.filter_map(|part| block(turn, part, export)).collect();
     if turn.role == Role::Result {
@@ -202,7 +202,7 @@ fn blocks(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
 }
 
 /// The block, if the role may have it, or a note in its place.
-fn block(turn: &Turn<'_>, part: &Part<'_>, export: &mut Export) -> Option<Value> {
+fn block(turn: &TurnMessage<'_>, part: &Part<'_>, export: &mut Export) -> Option<Value> {
     match part.kind() {
         PartKind::Text => return text_block(part.text(), &part.raw),
         PartKind::Refusal => return text_block(part.text(), &Value::Null),

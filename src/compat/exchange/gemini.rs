@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::export::Export;
 use super::part::{self, Part, PartKind};
 use super::reading::{at_place, invalid};
-use super::turn::{Role, Turn};
+use super::turn::{Role, TurnMessage};
 use super::{anthropic, lenient, opening};
 use crate::Message;
 use crate::error::Result;
@@ -15,9 +15,9 @@ use crate::error::Result;
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The object with `systemInstruction` and `contents`.
-pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
+pub(super) fn write(turns: &[TurnMessage<'_>], export: &mut Export) -> Value {
     let mut system = Vec::new();
-    let mut contents: Vec<Content> = Vec::new();
+    let mut contents: Vec<GeminiTurn> = Vec::new();
     for turn in turns {
         if !turn.goes(export) {
             continue;
@@ -38,7 +38,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
                 let media = result(turn, &mut contents, export);
                 if !media.is_empty() {
                     // After the results of all calls: `add` puts it into a content of its own.
-                    contents.push(Content::new("shown", false, media));
+                    contents.push(GeminiTurn::new("shown", false, media));
                 }
             }
         }
@@ -49,7 +49,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
         .is_some_and(|content| content.role == "model")
     {
         let part = json!({"text": opening::PLACEHOLDER});
-        contents.insert(0, Content::new("user", false, vec![part]));
+        contents.insert(0, GeminiTurn::new("user", false, vec![part]));
     }
     let contents = settled(contents);
     let mut object = Map::new();
@@ -61,14 +61,14 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
 }
 
 /// One turn of the conversation.
-struct Content {
+struct GeminiTurn {
     role: &'static str,
     /// The results of functions are a content of their own: as many as there are calls before them.
     is_results: bool,
     parts: Vec<Value>,
 }
 
-impl Content {
+impl GeminiTurn {
     fn new(role: &'static str, is_results: bool, parts: Vec<Value>) -> Self {
         Self {
             role,
@@ -78,7 +78,7 @@ impl Content {
     }
 }
 
-fn add(contents: &mut Vec<Content>, role: &'static str, is_results: bool, parts: Vec<Value>) {
+fn add(contents: &mut Vec<GeminiTurn>, role: &'static str, is_results: bool, parts: Vec<Value>) {
     if parts.is_empty() {
         return;
     }
@@ -93,13 +93,13 @@ fn add(contents: &mut Vec<Content>, role: &'static str, is_results: bool, parts:
             Some(last) if last.role == role && last.is_results == is_results => {
                 last.parts.extend(parts);
             }
-            _ => contents.push(Content::new(role, is_results, parts)),
+            _ => contents.push(GeminiTurn::new(role, is_results, parts)),
         },
     }
 }
 
-fn settled(contents: Vec<Content>) -> Value {
-    let mut settled: Vec<Content> = Vec::new();
+fn settled(contents: Vec<GeminiTurn>) -> Value {
+    let mut settled: Vec<GeminiTurn> = Vec::new();
     for content in contents {
         let role = if content.role == "shown" {
             "user"
@@ -110,7 +110,7 @@ fn settled(contents: Vec<Content>) -> Value {
             Some(last) if last.role == role && !last.is_results && !content.is_results => {
                 last.parts.extend(content.parts);
             }
-            _ => settled.push(Content::new(role, content.is_results, content.parts)),
+            _ => settled.push(GeminiTurn::new(role, content.is_results, content.parts)),
         }
     }
     let contents = settled.into_iter();
@@ -119,7 +119,7 @@ fn settled(contents: Vec<Content>) -> Value {
         .collect()
 }
 
-fn said(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
+fn said(turn: &TurnMessage<'_>, export: &mut Export) -> Vec<Value> {
     let mut parts = Vec::new();
     for part in &turn.parts {
         match part.kind() {
@@ -153,8 +153,8 @@ fn said(turn: &Turn<'_>, export: &mut Export) -> Vec<Value> {
 }
 
 /// The calls of a message; the first has a signature.
-fn calls(turn: &Turn<'_>) -> Vec<Value> {
-    let call = |(number, call): (usize, &super::turn::Call)| {
+fn calls(turn: &TurnMessage<'_>) -> Vec<Value> {
+    let call = |(number, call): (usize, &super::turn::TurnCall)| {
         let function = json!({"id": call.id, "name": call.name, "args": call.arguments()});
         let mut part = json!({"functionCall": function});
         if !call.signature.is_empty() {
@@ -168,7 +168,11 @@ fn calls(turn: &Turn<'_>) -> Vec<Value> {
 }
 
 /// Adds a result; returns its media.
-fn result(turn: &Turn<'_>, contents: &mut Vec<Content>, export: &mut Export) -> Vec<Value> {
+fn result(
+    turn: &TurnMessage<'_>,
+    contents: &mut Vec<GeminiTurn>,
+    export: &mut Export,
+) -> Vec<Value> {
     let mut shown = Vec::new();
     if turn
         .parts

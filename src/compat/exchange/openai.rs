@@ -8,12 +8,12 @@ use super::export::Export;
 use super::lenient;
 use super::part::{self, Part, PartKind};
 use super::reading::{at_place, invalid, json, role};
-use super::turn::{Call, Role, Turn, put};
+use super::turn::{Role, TurnCall, TurnMessage, put};
 use crate::Message;
 use crate::error::Result;
 
 /// The list of messages.
-pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
+pub(super) fn write(turns: &[TurnMessage<'_>], export: &mut Export) -> Value {
     let mut messages = Vec::new();
     // Media of tool results: the API takes media only from users.
     let mut shown: Vec<Value> = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
     messages.into()
 }
 
-fn message(turn: &Turn<'_>, shown: &mut Vec<Value>, export: &mut Export) -> Value {
+fn message(turn: &TurnMessage<'_>, shown: &mut Vec<Value>, export: &mut Export) -> Value {
     let mut object = Map::new();
     let role = match turn.role {
         Role::System if turn.message.role() == "developer" => "developer",
@@ -88,7 +88,7 @@ fn without_refusals(parts: Vec<Value>) -> (Vec<Value>, Option<Value>) {
 }
 
 /// The content as a text, unless its parts need more than that.
-fn content(turn: &Turn<'_>, has_audio: bool, parts: Vec<Value>) -> Value {
+fn content(turn: &TurnMessage<'_>, has_audio: bool, parts: Vec<Value>) -> Value {
     match &*parts {
         [] if turn.calls.is_empty() && !has_audio => "".into(),
         [] => Value::Null,
@@ -100,7 +100,7 @@ fn content(turn: &Turn<'_>, has_audio: bool, parts: Vec<Value>) -> Value {
 }
 
 /// The speaker's name, if the API takes it.
-fn name(turn: &Turn<'_>, export: &mut Export) -> Option<Value> {
+fn name(turn: &TurnMessage<'_>, export: &mut Export) -> Option<Value> {
     let name = turn.field("name")?;
     let text = name.as_str().filter(|name| !name.is_empty())?;
     let refused = |c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>');
@@ -111,7 +111,7 @@ fn name(turn: &Turn<'_>, export: &mut Export) -> Option<Value> {
     Some(name)
 }
 
-fn call(call: &Call) -> Value {
+fn call(call: &TurnCall) -> Value {
     let (kind, named, input) = if call.is_custom {
         ("custom", "custom", "input")
     } else {
@@ -123,7 +123,7 @@ fn call(call: &Call) -> Value {
 /// Writes a part if the role may have it: texts for all roles, media for the user, refusals for the
 /// assistant. Other parts become a note.
 fn write_part(
-    turn: &Turn<'_>,
+    turn: &TurnMessage<'_>,
     part: &Part<'_>,
     shown: &mut Vec<Value>,
     export: &mut Export,
@@ -215,7 +215,7 @@ pub(super) fn is_detail(detail: &str) -> bool {
 
 /// PicoClaw's messages have the fields of OpenAI's, so no field is lost, known or not.
 pub(super) fn read(text: &str) -> Result<Vec<Message>> {
-    let object = || serde_json::from_str::<Request<'_>>(text).map(|request| request.messages);
+    let object = || serde_json::from_str::<OpenAiRequest<'_>>(text).map(|request| request.messages);
     let messages: Vec<&RawValue> = match serde_json::from_str(text) {
         Ok(messages) => messages,
         Err(error) => object().map_err(|_| invalid(error.to_string()))?,
@@ -232,7 +232,7 @@ pub(super) fn read(text: &str) -> Result<Vec<Message>> {
 
 /// The list may be a field of a request.
 #[derive(Deserialize)]
-struct Request<'a> {
+struct OpenAiRequest<'a> {
     #[serde(borrow)]
     messages: Vec<&'a RawValue>,
 }

@@ -9,13 +9,13 @@ use super::foreign::transcript::time_of;
 use super::openai::is_detail;
 use super::part::{self, Part, PartKind};
 use super::reading::{at_place, invalid};
-use super::turn::{Call, Role, Turn, put};
+use super::turn::{Role, TurnCall, TurnMessage, put};
 use super::{anthropic, lenient};
 use crate::Message;
 use crate::error::Result;
 
 /// The list of items.
-pub(super) fn write(turns: &[Turn<'_>], export: &mut Export) -> Value {
+pub(super) fn write(turns: &[TurnMessage<'_>], export: &mut Export) -> Value {
     let mut items = Vec::new();
     let mut thought = HashSet::new();
     for turn in turns {
@@ -53,7 +53,7 @@ fn is_encrypted(item: &Value) -> bool {
 /// Writes reasoning, then text, then calls: the API refuses reasoning without an item after it, and
 /// reasoning with an id that was in `thought` before.
 fn write_model(
-    turn: &Turn<'_>,
+    turn: &TurnMessage<'_>,
     items: &mut Vec<Value>,
     thought: &mut HashSet<String>,
     export: &mut Export,
@@ -100,7 +100,7 @@ fn write_model(
     items.extend(turn.calls.iter().map(call));
 }
 
-fn call(call: &Call) -> Value {
+fn call(call: &TurnCall) -> Value {
     let (kind, input) = if call.is_custom {
         ("custom_tool_call", "input")
     } else {
@@ -109,7 +109,7 @@ fn call(call: &Call) -> Value {
     json!({"type": kind, "call_id": call.id, "name": call.name, input: call.input})
 }
 
-fn output(turn: &Turn<'_>, export: &mut Export) -> Value {
+fn output(turn: &TurnMessage<'_>, export: &mut Export) -> Value {
     if turn.is_error() {
         export.leave_out(turn.at, "that a tool's result is an error");
     }
@@ -126,7 +126,7 @@ fn output(turn: &Turn<'_>, export: &mut Export) -> Value {
 }
 
 /// Texts, pictures and files as input; a text alone as a string.
-fn inputs(turn: &Turn<'_>, export: &mut Export) -> Value {
+fn inputs(turn: &TurnMessage<'_>, export: &mut Export) -> Value {
     let mut parts = Vec::new();
     for part in &turn.parts {
         if part.kind() == PartKind::Reasoning {
@@ -206,7 +206,7 @@ pub(super) fn read(value: &Value) -> Result<(Vec<Message>, Vec<String>)> {
         .as_array()
         .or_else(|| fields.iter().find_map(|field| value.get(field)?.as_array()));
     let items = items.ok_or_else(|| invalid("there is no list of items"))?;
-    let mut reader = Reader::default();
+    let mut reader = ResponsesReader::default();
     if let Some(prompt) = value.get("instructions").and_then(Value::as_str) {
         reader.messages.push(Message::system(prompt));
     }
@@ -220,16 +220,16 @@ pub(super) fn read(value: &Value) -> Result<(Vec<Message>, Vec<String>)> {
 
 /// Converts items to messages: consecutive reasoning, text and calls of the model become one.
 #[derive(Default)]
-pub(crate) struct Reader {
+pub(crate) struct ResponsesReader {
     messages: Vec<Message>,
-    model: Model,
+    model: ModelMessage,
     /// Items of known types that are not messages, by type.
     skipped: Vec<String>,
 }
 
 /// A message of the model that is not complete yet.
 #[derive(Default)]
-struct Model {
+struct ModelMessage {
     content: Option<Value>,
     calls: Vec<Value>,
     reasoning: Vec<Value>,
@@ -237,7 +237,7 @@ struct Model {
     time: Option<String>,
 }
 
-impl Reader {
+impl ResponsesReader {
     /// Takes in the next item, said at `time` in RFC 3339.
     ///
     /// # Errors
@@ -351,7 +351,7 @@ impl Reader {
     }
 }
 
-impl Model {
+impl ModelMessage {
     fn dated(&mut self, time: Option<&str>) {
         if self.time.is_none() {
             self.time = time.map(str::to_owned);

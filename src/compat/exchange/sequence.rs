@@ -23,12 +23,12 @@ pub(crate) struct Arranged {
     /// The number of messages that were left out.
     pub(crate) gone: usize,
     /// The faults found, in order.
-    pub(crate) faults: Vec<Fault>,
+    pub(crate) faults: Vec<SequenceFault>,
 }
 
 /// Something that a model would refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct SequenceFault {
     /// The place of the message.
     pub(crate) at: usize,
     /// The call's id.
@@ -72,7 +72,7 @@ impl FaultKind {
 /// without a result gets one that says so.
 pub(crate) fn arrange(messages: Vec<Message>, unpaired: Unpaired) -> Arranged {
     let mut arranged = Arranged::default();
-    let mut plan = Plan::of(messages, &mut arranged);
+    let mut plan = SequencePlan::of(messages, &mut arranged);
     for at in 0..plan.steps.len() {
         plan.carry_out(at, unpaired, &mut arranged);
     }
@@ -81,7 +81,7 @@ pub(crate) fn arrange(messages: Vec<Message>, unpaired: Unpaired) -> Arranged {
 }
 
 /// One message, while its place is being decided.
-struct Step {
+struct SequenceStep {
     /// Its former place.
     at: usize,
     /// The message; `None` for a result once it was placed with its call.
@@ -91,13 +91,13 @@ struct Step {
     is_result: bool,
 }
 
-struct Plan {
-    steps: Vec<Step>,
+struct SequencePlan {
+    steps: Vec<SequenceStep>,
 }
 
-impl Plan {
+impl SequencePlan {
     fn of(messages: Vec<Message>, arranged: &mut Arranged) -> Self {
-        let mut steps: Vec<Step> = Vec::with_capacity(messages.len());
+        let mut steps: Vec<SequenceStep> = Vec::with_capacity(messages.len());
         // The calls without a result so far, by id: the step, and the index of the call in it.
         let mut open: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
         let mut answered = HashSet::new();
@@ -124,7 +124,7 @@ impl Plan {
                 for (call, id) in calls.iter().enumerate() {
                     open.entry(id.clone()).or_default().push((step, call));
                 }
-                steps.push(Step {
+                steps.push(SequenceStep {
                     at,
                     answers: vec![None; calls.len()],
                     message: Some(message),
@@ -201,7 +201,7 @@ impl Plan {
 impl Arranged {
     fn note(&mut self, at: usize, id: &str, kind: FaultKind) {
         let id = id.to_owned();
-        self.faults.push(Fault { at, id, kind });
+        self.faults.push(SequenceFault { at, id, kind });
     }
 }
 

@@ -13,13 +13,13 @@ use crate::disk::session_file::answered_call;
 use crate::{Message, ToolCall};
 
 /// One message.
-pub(super) struct Turn<'a> {
+pub(super) struct TurnMessage<'a> {
     /// Its place in the history, for reports.
     pub(super) at: usize,
     pub(super) role: Role,
     pub(super) message: &'a Message,
     pub(super) parts: Vec<Part<'a>>,
-    pub(super) calls: Vec<Call>,
+    pub(super) calls: Vec<TurnCall>,
     /// The id of the call that a result answers; `function` is its function.
     pub(super) id: String,
     pub(super) function: String,
@@ -36,7 +36,7 @@ pub(super) enum Role {
 }
 
 /// A tool call with an id and a name that the provider accepts.
-pub(super) struct Call {
+pub(super) struct TurnCall {
     pub(super) id: String,
     pub(super) name: String,
     /// The arguments as a JSON object; for a custom call its input, which is any text.
@@ -48,7 +48,7 @@ pub(super) struct Call {
 }
 
 /// The rules of a provider for ids and names.
-struct Names {
+struct NameRules {
     id: fn(char) -> bool,
     longest_id: usize,
     /// True if an id may occur only once in a conversation; false if only once in a message.
@@ -63,7 +63,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-impl Names {
+impl NameRules {
     /// See the table of [`exchange`](super).
     fn of(format: Format) -> Self {
         let any = |c: char| !c.is_control();
@@ -106,7 +106,7 @@ fn cleaned(text: &str, allowed: fn(char) -> bool, longest: usize) -> String {
 }
 
 /// A call that waits for its result.
-struct Waiting {
+struct PendingCall {
     stored: String,
     sent: String,
     function: String,
@@ -115,9 +115,9 @@ struct Waiting {
 
 /// The ids given so far.
 struct Ids {
-    names: Names,
+    names: NameRules,
     used: HashSet<String>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingCall>,
 }
 
 impl Ids {
@@ -146,9 +146,9 @@ pub(super) fn turns<'a>(
     messages: &'a [(usize, Message)],
     format: Format,
     export: &mut Export,
-) -> Vec<Turn<'a>> {
+) -> Vec<TurnMessage<'a>> {
     let mut ids = Ids {
-        names: Names::of(format),
+        names: NameRules::of(format),
         used: HashSet::new(),
         waiting: VecDeque::new(),
     };
@@ -158,7 +158,12 @@ pub(super) fn turns<'a>(
         .collect()
 }
 
-fn turn<'a>(at: usize, message: &'a Message, ids: &mut Ids, export: &mut Export) -> Turn<'a> {
+fn turn<'a>(
+    at: usize,
+    message: &'a Message,
+    ids: &mut Ids,
+    export: &mut Export,
+) -> TurnMessage<'a> {
     let role = match message.role() {
         "system" | "developer" => Role::System,
         role if is_models(role) => Role::Model,
@@ -175,7 +180,7 @@ fn turn<'a>(at: usize, message: &'a Message, ids: &mut Ids, export: &mut Export)
             ids.used.clear();
         }
     }
-    let calls: Vec<Call> = if role == Role::Model {
+    let calls: Vec<TurnCall> = if role == Role::Model {
         let calls = message.tool_calls().iter();
         calls.map(|call| read_call(at, call, ids, export)).collect()
     } else {
@@ -186,13 +191,13 @@ fn turn<'a>(at: usize, message: &'a Message, ids: &mut Ids, export: &mut Export)
     let asked = asked.filter(|_| role == Role::Result);
     let asked = asked.and_then(|at| ids.waiting.remove(at));
     // Only a result that is kept without its call has none.
-    let asked = asked.unwrap_or_else(|| Waiting {
+    let asked = asked.unwrap_or_else(|| PendingCall {
         stored: String::new(),
         sent: cleaned(stored, ids.names.id, ids.names.longest_id),
         function: ids.names.name(&field_text(message, "name")),
         is_custom: false,
     });
-    Turn {
+    TurnMessage {
         at,
         role,
         message,
@@ -204,7 +209,7 @@ fn turn<'a>(at: usize, message: &'a Message, ids: &mut Ids, export: &mut Export)
     }
 }
 
-fn read_call(at: usize, call: &ToolCall, ids: &mut Ids, export: &mut Export) -> Call {
+fn read_call(at: usize, call: &ToolCall, ids: &mut Ids, export: &mut Export) -> TurnCall {
     let custom = call.custom();
     let is_custom = custom.is_some();
     let function = call.function.clone().unwrap_or_default();
@@ -231,13 +236,13 @@ fn read_call(at: usize, call: &ToolCall, ids: &mut Ids, export: &mut Export) -> 
         );
     }
     let name = sent;
-    ids.waiting.push_back(Waiting {
+    ids.waiting.push_back(PendingCall {
         stored: call.id.clone(),
         sent: id.clone(),
         function: name.clone(),
         is_custom,
     });
-    Call {
+    TurnCall {
         id,
         name,
         input,
@@ -267,7 +272,7 @@ fn object(arguments: &str) -> String {
     }
 }
 
-impl Call {
+impl TurnCall {
     /// The arguments as a JSON object.
     pub(super) fn arguments(&self) -> Value {
         if self.is_custom {
@@ -277,7 +282,7 @@ impl Call {
     }
 }
 
-impl Turn<'_> {
+impl TurnMessage<'_> {
     /// Returns true if the message is sent: a message with nothing for a model is left out.
     pub(super) fn goes(&self, export: &mut Export) -> bool {
         let is_blank =

@@ -16,19 +16,19 @@ const TEMP: (&str, &str) = (".session-", ".tmp");
 
 /// A directory of sessions, one file each.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct LegacyFiles {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) dir: PathBuf,
     /// Held while a file is replaced or removed, but not by readers: if two callers save a session,
     /// the older state must not be written last.
-    names: Mutex<Names>,
+    names: Mutex<LegacyNames>,
     lock: Mutex<Option<Box<dyn LockGuard>>>,
     /// Distinguishes the files that this store is writing from those of any other.
     tag: u64,
 }
 
 #[derive(Default)]
-struct Names {
+struct LegacyNames {
     /// Names that are taken, folded: some file systems do not distinguish case, and two sessions
     /// must not share a file.
     taken: HashMap<String, BTreeSet<String>>,
@@ -40,7 +40,7 @@ struct Names {
 }
 
 /// Shows nothing of the sessions: the output ends up in logs, and reading them would take time.
-impl std::fmt::Debug for Names {
+impl std::fmt::Debug for LegacyNames {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Names")
             .field("written", &self.written)
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Names {
     }
 }
 
-impl Files {
+impl LegacyFiles {
     /// The files of a directory, under its writer's lock.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Files {
         self.save_as(&mut self.names.lock(), desk, key)
     }
 
-    fn save_as(&self, names: &mut Names, desk: &Desk, key: &str) -> Result<()> {
+    fn save_as(&self, names: &mut LegacyNames, desk: &Desk, key: &str) -> Result<()> {
         let page = desk.now(|book| Ok(book.page(key).filter(|page| page.unsaved).cloned()))?;
         let Some(page) = page else {
             return Ok(());
@@ -132,7 +132,7 @@ impl Files {
     }
 
     /// Removes the session's files. Its own file comes last: as long as it exists, nothing changed.
-    fn remove_files(&self, names: &mut Names, key: &str) -> Result<()> {
+    fn remove_files(&self, names: &mut LegacyNames, key: &str) -> Result<()> {
         let own = names.by_key.get(key).cloned().unwrap_or_default();
         for name in &own {
             let path = self.dir.join(name);
@@ -217,7 +217,7 @@ impl Files {
     }
 }
 
-impl Names {
+impl LegacyNames {
     /// The name of a session's file: the one that PicoClaw would use, or, if that is unsafe or
     /// taken, one with a hash of the key.
     fn claim(&mut self, key: &str) -> String {

@@ -9,15 +9,15 @@ use std::sync::Arc;
 
 mod files;
 
-use self::files::Files;
-use crate::compat::migrate::{self, Found};
+use self::files::LegacyFiles;
+use crate::compat::migrate::{self, LegacyContent};
 use crate::compat::scope::SessionScope;
 use crate::disk::session_file;
 use crate::engine::home::{self, Home};
 use crate::error::{Error, Result};
-use crate::front::backend::book::Limits;
+use crate::front::backend::book::BookLimits;
 use crate::front::backend::desk::Desk;
-use crate::front::backend::page::Page;
+use crate::front::backend::page::MemorySession;
 use crate::front::backend::store::{SessionStore, StoreKind};
 use crate::front::backend::verbs::verbs_of;
 use crate::front::handle::blocking;
@@ -64,7 +64,7 @@ use crate::{Message, MigrationReport, Reply};
 /// ```
 pub struct LegacyJsonStore {
     desk: Desk,
-    files: Arc<Files>,
+    files: Arc<LegacyFiles>,
     found: MigrationReport,
 }
 
@@ -106,10 +106,10 @@ impl LegacyJsonStore {
         dir: &Path,
         lock: Box<dyn LockGuard>,
     ) -> Result<Self> {
-        let files = Files::open(storage, dir, lock)?;
-        let desk = Desk::new(Limits {
+        let files = LegacyFiles::open(storage, dir, lock)?;
+        let desk = Desk::new(BookLimits {
             paths: false,
-            ..Limits::none()
+            ..BookLimits::none()
         });
         let found = load(&files, &desk)?;
         Ok(Self {
@@ -123,7 +123,7 @@ impl LegacyJsonStore {
     fn filed(
         &self,
         key: &str,
-        work: impl FnOnce(&Files, &Desk, &str) -> Result<()> + Send + 'static,
+        work: impl FnOnce(&LegacyFiles, &Desk, &str) -> Result<()> + Send + 'static,
     ) -> Reply<()> {
         let (desk, files, key) = (self.desk.clone(), self.files.clone(), key.to_owned());
         Reply::lookup(move |place| {
@@ -137,19 +137,21 @@ impl LegacyJsonStore {
 
 /// Reads every session; if several files have one key, the last by name counts, as in PicoClaw.
 /// Reports the files that are not sessions, with the reasons.
-fn load(files: &Files, desk: &Desk) -> Result<MigrationReport> {
+fn load(files: &LegacyFiles, desk: &Desk) -> Result<MigrationReport> {
     let mut report = MigrationReport::default();
     for name in migrate::candidates(&*files.storage, &files.dir)? {
         let session = match migrate::read(&*files.storage, &files.dir, &name)? {
-            Found::Session(session) if session_file::validate_key(&session.key).is_ok() => session,
+            LegacyContent::Session(session) if session_file::validate_key(&session.key).is_ok() => {
+                session
+            }
             other => {
                 match other {
-                    Found::Neither(reason) => report.skip(&files.dir.join(&name), reason),
-                    Found::Session(_) => {
+                    LegacyContent::Neither(reason) => report.skip(&files.dir.join(&name), reason),
+                    LegacyContent::Session(_) => {
                         let reason = String::from("its key is none");
                         report.skip(&files.dir.join(&name), reason);
                     }
-                    Found::Sidecar => {}
+                    LegacyContent::Sidecar => {}
                 }
                 files.reserve(&name);
                 continue;
@@ -157,7 +159,7 @@ fn load(files: &Files, desk: &Desk) -> Result<MigrationReport> {
         };
         files.own(&name, &session.key);
         let key = session.key.clone();
-        let page = Page::found(session);
+        let page = MemorySession::found(session);
         desk.now(|book| {
             book.put(key, page);
             Ok(())
@@ -186,11 +188,11 @@ impl SessionStore for LegacyJsonStore {
     verbs_of!(desk);
 
     fn save(&self, key: &str) -> Reply<()> {
-        self.filed(key, Files::save)
+        self.filed(key, LegacyFiles::save)
     }
 
     fn delete_session(&self, key: &str) -> Reply<()> {
-        self.filed(key, Files::delete)
+        self.filed(key, LegacyFiles::delete)
     }
 
     fn ensure_session_metadata(

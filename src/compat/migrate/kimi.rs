@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreHandle;
 use crate::compat::context_file;
-use crate::disk::session_file::kimi::{self, Record};
+use crate::disk::session_file::kimi::{self, KimiRecord};
 use crate::disk::session_file::{self, Kind};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
@@ -161,7 +161,7 @@ fn unseen(lines: &[u8], has_summary: bool) -> KimiExport {
         is_message
             && !matches!(
                 kimi::decode(&String::from_utf8_lossy(line)),
-                Record::Message(_)
+                KimiRecord::Message(_)
             )
     };
     let unread = session_file::lines(lines).filter(|(_, line)| is_unread(line));

@@ -139,7 +139,7 @@ pub(crate) fn keys_to_import(dir: &Path, store: &StoreHandle) -> Result<HashMap<
     let import = Import::of(dir, store)?;
     let mut keys = HashMap::new();
     for name in import.candidates()? {
-        if let Found::Session(session) = read(&*import.storage, dir, &name)?
+        if let LegacyContent::Session(session) = read(&*import.storage, dir, &name)?
             && import.check(&session, LONGEST_TIME).is_ok()
         {
             keys.insert(session.key, name);
@@ -153,7 +153,7 @@ pub(crate) fn keys_to_import(dir: &Path, store: &StoreHandle) -> Result<HashMap<
 const LONGEST_TIME: &str = "2026-01-02T03:04:05.123456789Z";
 
 /// The content of a file that may be a session of the older manager.
-pub(crate) enum Found {
+pub(crate) enum LegacyContent {
     Session(LegacySession),
     Sidecar,
     /// Neither of the two, with the reason.
@@ -165,28 +165,28 @@ pub(crate) enum Found {
 ///
 /// # Errors
 /// If the disk fails.
-pub(crate) fn read(storage: &dyn Storage, dir: &Path, name: &str) -> Result<Found> {
+pub(crate) fn read(storage: &dyn Storage, dir: &Path, name: &str) -> Result<LegacyContent> {
     let path = dir.join(name);
     let bytes = match files::read_whole(storage, &path) {
         Ok(bytes) => bytes,
         Err(e) if !is_about_the_file(&e, storage, &path) => {
             return Err(Error::io("read", &path, e));
         }
-        Err(_) if name.ends_with(SIDECAR) => return Ok(Found::Sidecar),
-        Err(e) => return Ok(Found::Neither(e.to_string())),
+        Err(_) if name.ends_with(SIDECAR) => return Ok(LegacyContent::Sidecar),
+        Err(e) => return Ok(LegacyContent::Neither(e.to_string())),
     };
     if name.ends_with(SIDECAR) && !session_file::holds_own_session(name, &bytes) {
-        return Ok(Found::Sidecar);
+        return Ok(LegacyContent::Sidecar);
     }
     Ok(match session_file::decode_legacy(&bytes) {
-        Err(reason) => Found::Neither(reason),
+        Err(reason) => LegacyContent::Neither(reason),
         Ok(mut session) => {
             if session.key.is_empty() {
                 name.strip_suffix(".json")
                     .unwrap_or(name)
                     .clone_into(&mut session.key);
             }
-            Found::Session(session)
+            LegacyContent::Session(session)
         }
     })
 }
@@ -202,7 +202,7 @@ fn is_about_the_file(error: &io::Error, storage: &dyn Storage, path: &Path) -> b
 }
 
 /// The outcome of one file.
-enum Outcome {
+enum FileOutcome {
     Imported,
     /// It stays where it is.
     Left(String),
@@ -243,28 +243,28 @@ impl<'a> Import<'a> {
     /// Imports a file; returns true if it may be retired.
     fn counted(&self, name: &str, report: &mut MigrationReport) -> Result<bool> {
         match self.file(name, report)? {
-            Outcome::Imported => {
+            FileOutcome::Imported => {
                 report.migrated += 1;
                 return Ok(true);
             }
-            Outcome::Left(reason) => report.skip(&self.dir.join(name), reason),
-            Outcome::Sidecar => {}
+            FileOutcome::Left(reason) => report.skip(&self.dir.join(name), reason),
+            FileOutcome::Sidecar => {}
         }
         Ok(false)
     }
 
-    fn file(&self, name: &str, report: &mut MigrationReport) -> Result<Outcome> {
+    fn file(&self, name: &str, report: &mut MigrationReport) -> Result<FileOutcome> {
         let session = match read(&*self.storage, self.dir, name)? {
-            Found::Session(session) => session,
-            Found::Sidecar => return Ok(Outcome::Sidecar),
-            Found::Neither(reason) => return Ok(Outcome::Left(reason)),
+            LegacyContent::Session(session) => session,
+            LegacyContent::Sidecar => return Ok(FileOutcome::Sidecar),
+            LegacyContent::Neither(reason) => return Ok(FileOutcome::Left(reason)),
         };
         match self.store_session(session, report) {
-            Ok(()) => Ok(Outcome::Imported),
+            Ok(()) => Ok(FileOutcome::Imported),
             // The error is about the session, not the store, and the same at every run: it must not
             // keep later files from being imported.
             Err(error @ (Error::InvalidKey { .. } | Error::MessageTooLarge { .. })) => {
-                Ok(Outcome::Left(error.to_string()))
+                Ok(FileOutcome::Left(error.to_string()))
             }
             Err(error) => Err(error),
         }

@@ -25,7 +25,7 @@ mod picoclaw;
 mod report;
 
 pub use kimi::{KimiExport, KimiImport, export_kimi, export_kimi_report, import_kimi};
-pub(crate) use legacy::{Found, candidates, keys_to_import, migrate_together, read};
+pub(crate) use legacy::{LegacyContent, candidates, keys_to_import, migrate_together, read};
 pub use legacy::{import_picoclaw, migrate_from_json, migrate_from_json_report};
 pub use picoclaw::{export_picoclaw, export_picoclaw_sessions};
 pub use report::{MigrationReport, PicoclawExport};

@@ -76,12 +76,12 @@ pub fn export_picoclaw(dir: impl AsRef<Path>, handle: &StoreHandle) -> Result<Pi
     let has_a_key = |stem: &String| session_file::plain_stem(stem) == *stem && !keys.contains(stem);
     let orphans = handle.orphans()?.into_iter();
     let (orphans, lost): (Vec<_>, Vec<_>) = orphans.partition(has_a_key);
-    let mut export = Export::into(dir.as_ref(), handle)?;
+    let mut export = ExportRun::into(dir.as_ref(), handle)?;
     for stem in lost {
         export.skip(stem, "no key leads to its file");
     }
-    let listed = keys.into_iter().map(Session::listed);
-    export.run(listed.chain(orphans.into_iter().map(Session::orphan)))
+    let listed = keys.into_iter().map(ExportedSession::listed);
+    export.run(listed.chain(orphans.into_iter().map(ExportedSession::orphan)))
 }
 
 /// As [`export_picoclaw`], some sessions only. Like every verb this resolves the keys
@@ -100,18 +100,18 @@ pub fn export_picoclaw_sessions(
         None => Err(Error::SessionNotFound { key: (*key).into() }),
     };
     let keys: BTreeSet<String> = keys.iter().map(existing).collect::<Result<_>>()?;
-    let export = Export::into(dir.as_ref(), handle.exact_keys())?;
-    export.run(keys.into_iter().map(Session::listed))
+    let export = ExportRun::into(dir.as_ref(), handle.exact_keys())?;
+    export.run(keys.into_iter().map(ExportedSession::listed))
 }
 
 /// A session to be exported.
-struct Session {
+struct ExportedSession {
     key: String,
     /// True if its key is known, so that a sidecar can name it.
     listed: bool,
 }
 
-impl Session {
+impl ExportedSession {
     fn listed(key: String) -> Self {
         Self { key, listed: true }
     }
@@ -134,7 +134,7 @@ struct Staged {
     losses: Losses,
 }
 
-struct Export {
+struct ExportRun {
     handle: StoreHandle,
     into: Destination,
     /// The keys of the file names in use.
@@ -142,7 +142,7 @@ struct Export {
     report: PicoclawExport,
 }
 
-impl Export {
+impl ExportRun {
     fn into(dir: &Path, handle: StoreHandle) -> Result<Self> {
         Ok(Self {
             into: Destination::prepare(handle.storage(), dir)?,
@@ -152,7 +152,7 @@ impl Export {
         })
     }
 
-    fn run(mut self, sessions: impl Iterator<Item = Session>) -> Result<PicoclawExport> {
+    fn run(mut self, sessions: impl Iterator<Item = ExportedSession>) -> Result<PicoclawExport> {
         match self.write(sessions) {
             Ok(()) => Ok(self.report),
             Err(error) => {
@@ -162,7 +162,7 @@ impl Export {
         }
     }
 
-    fn write(&mut self, sessions: impl Iterator<Item = Session>) -> Result<()> {
+    fn write(&mut self, sessions: impl Iterator<Item = ExportedSession>) -> Result<()> {
         let mut staged = Vec::new();
         for session in sessions {
             staged.extend(self.stage(session)?);
@@ -172,7 +172,7 @@ impl Export {
     }
 
     /// Writes a session under hidden names, if it can be exported.
-    fn stage(&mut self, session: Session) -> Result<Option<Staged>> {
+    fn stage(&mut self, session: ExportedSession) -> Result<Option<Staged>> {
         let stem = session_file::plain_stem(&session.key);
         if let Some(reason) = self.refusal(&stem) {
             self.skip(session.key, &reason);

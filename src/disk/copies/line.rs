@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Ends, Said};
+use super::{Ends, SidecarCopy};
 use crate::disk::session_file;
 
 /// The beginning of every line, before the checksum of the rest.
@@ -18,14 +18,14 @@ const TAGGED: &[u8] = b"\",\"tagged\":true,";
 
 /// The contents of a line.
 #[derive(Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct CopyLine<'a> {
     pub(super) stem: Cow<'a, str>,
     /// `None` if the session was deleted.
-    pub(super) said: Option<Said>,
+    pub(super) said: Option<SidecarCopy>,
 }
 
 #[derive(Deserialize)]
-struct Fields<'a> {
+struct CopyFields<'a> {
     #[serde(borrow)]
     stem: Cow<'a, str>,
     #[serde(default)]
@@ -42,7 +42,7 @@ struct Header {
 }
 
 /// The line of a session that has a sidecar.
-pub(super) fn encode(stem: &str, said: &Said) -> Vec<u8> {
+pub(super) fn encode(stem: &str, said: &SidecarCopy) -> Vec<u8> {
     let ends = said.ends.map_or_else(String::new, |Ends { head, tail }| {
         format!("\"head\":{head},\"tail\":{tail},")
     });
@@ -70,10 +70,10 @@ pub(super) fn encode_header(live: u64) -> Vec<u8> {
 }
 
 /// Decodes a line without its LF; `None` if it is damaged, or something else.
-pub(super) fn decode(line: &[u8]) -> Option<Line<'_>> {
-    let fields: Fields<'_> = serde_json::from_slice(check(line)?).ok()?;
+pub(super) fn decode(line: &[u8]) -> Option<CopyLine<'_>> {
+    let fields: CopyFields<'_> = serde_json::from_slice(check(line)?).ok()?;
     let said = match fields.sidecar {
-        Some(sidecar) => Some(Said {
+        Some(sidecar) => Some(SidecarCopy {
             meta: session_file::decode_sidecar(sidecar.get().as_bytes()).ok()?,
             len: fields.length,
             ends: fields
@@ -84,7 +84,7 @@ pub(super) fn decode(line: &[u8]) -> Option<Line<'_>> {
         None => None,
     };
     let stem = fields.stem;
-    Some(Line { stem, said })
+    Some(CopyLine { stem, said })
 }
 
 /// True if a line, provided that it is sound, is that of a sidecar with tags.
@@ -123,9 +123,9 @@ mod tests {
     use super::*;
     use crate::disk::session_file::SessionMeta;
 
-    fn said() -> Said {
+    fn said() -> SidecarCopy {
         let scope = "{\n  \"a b\": [1, 2.50]\n}".to_owned();
-        Said {
+        SidecarCopy {
             meta: SessionMeta {
                 summary: String::from("two\nlines, \"quoted\" \u{2028}"),
                 skip: 7,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
-use super::{Said, line};
+use super::{SidecarCopy, line};
 use crate::disk::session_file::{self, SessionMeta};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
@@ -19,7 +19,7 @@ pub(crate) struct Copies<'a> {
     storage: &'a dyn Storage,
     dir: &'a Path,
     path: &'a Path,
-    read: Option<HashMap<String, Said>>,
+    read: Option<HashMap<String, SidecarCopy>>,
     /// The sidecars with fields that PicoClaw drops, if they were read.
     tagged: HashMap<String, SessionMeta>,
 }
@@ -51,7 +51,7 @@ impl<'a> Copies<'a> {
     /// # Errors
     /// As the operating system reports them. If an unreadable file counted as empty, it would be
     /// replaced without its copies.
-    pub(crate) fn read(&mut self) -> Result<&HashMap<String, Said>> {
+    pub(crate) fn read(&mut self) -> Result<&HashMap<String, SidecarCopy>> {
         let said = match self.read.take() {
             Some(said) => said,
             None => read(self.storage, self.path).map_err(|e| Error::io("read", self.path, e))?,
@@ -116,7 +116,7 @@ impl<'a> Copies<'a> {
     }
 }
 
-fn read(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, Said>> {
+fn read(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, SidecarCopy>> {
     let bytes = match files::read_whole(storage, path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(_) if files::is_impostor(storage, path, FileKind::File) => Vec::new(),
@@ -156,7 +156,7 @@ fn tagged(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, Sess
     Ok(tagged)
 }
 
-fn restored(said: &Said, log: &dyn StorageFile) -> io::Result<Restored> {
+fn restored(said: &SidecarCopy, log: &dyn StorageFile) -> io::Result<Restored> {
     let mut meta = said.meta.clone();
     let hides = said.is_of(log)?;
     let lines = |len| extent::measure(Some(log), len, &[], 0);

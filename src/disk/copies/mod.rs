@@ -62,7 +62,7 @@ const END: u64 = 4 << 10;
 
 /// The contents of a sidecar, and the session file it belonged to.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
+pub(crate) struct SidecarCopy {
     meta: SessionMeta,
     /// Length of the session file then.
     len: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Said {
     ends: Option<Ends>,
 }
 
-impl Said {
+impl SidecarCopy {
     /// The contents of `meta` for the first `len` bytes of `log`.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ pub(crate) struct Copy {
 
 impl Copy {
     /// A copy of a sidecar.
-    pub(crate) fn new(stem: Arc<str>, order: u64, said: &Said) -> Self {
+    pub(crate) fn new(stem: Arc<str>, order: u64, said: &SidecarCopy) -> Self {
         let line = Some(line::encode(&stem, said));
         Self { stem, order, line }
     }

@@ -53,7 +53,7 @@ pub struct Backup {
 
 /// The contents of a backup's file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name {
+pub(crate) struct BackupName {
     /// The session's file name without extension.
     pub(crate) stem: String,
     pub(crate) number: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Name {
     pub(crate) skip: u64,
 }
 
-impl Name {
+impl BackupName {
     /// The file name.
     pub(crate) fn to_text(&self) -> String {
         let Self {
@@ -159,7 +159,7 @@ impl BackupReason {
 /// A backup that is in place.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
-    pub(crate) name: Name,
+    pub(crate) name: BackupName,
     pub(crate) size: u64,
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct Stored {
 pub(crate) fn list(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<Stored>> {
     let mut found = Vec::new();
     for name in super::names(storage, dir)? {
-        if let Some(name) = Name::parse(&name) {
+        if let Some(name) = BackupName::parse(&name) {
             let size = storage.info(&dir.join(name.to_text()))?.len;
             found.push(Stored { name, size });
         }
@@ -184,14 +184,14 @@ mod tests {
 
     #[test]
     fn a_backup_is_told_by_its_name_and_nothing_else_is_a_backup() {
-        let name = Name {
+        let name = BackupName {
             stem: String::from("slack_T1.2-x"),
             number: 12,
             reason: BackupReason::Revert,
             millis: 1_700_000_000_123,
             skip: 3,
         };
-        assert_eq!(Name::parse(&name.to_text()), Some(name.clone()));
+        assert_eq!(BackupName::parse(&name.to_text()), Some(name.clone()));
         let backup = name.describe(9);
         assert_eq!(backup.created_at, "2023-11-14T22:13:20.123Z");
         for other in [
@@ -203,7 +203,7 @@ mod tests {
             "a.1-revert-5-0-0.jsonl",
             "a.1-revert-5-0.jsonl.tmp",
         ] {
-            assert_eq!(Name::parse(other), None, "{other}");
+            assert_eq!(BackupName::parse(other), None, "{other}");
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
     fn a_number_is_marked_by_what_is_no_backup() {
         let marker = number_marker("slack_T1.2-x", 12);
         assert_eq!(parse_number_marker(&marker), Some(("slack_T1.2-x", 12)));
-        assert_eq!(Name::parse(&marker), None);
+        assert_eq!(BackupName::parse(&marker), None);
         assert_eq!(parse_number_marker("a.1-revert-5-0.jsonl"), None);
     }
 }

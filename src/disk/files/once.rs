@@ -27,27 +27,27 @@ use crate::ground::storage::{FileKind, OpenMode, Storage};
 
 /// The id of a message, and its session's key.
 #[derive(Serialize)]
-struct Line<'a> {
+struct OnceLine<'a> {
     key: &'a str,
     id: &'a str,
 }
 
 /// The line for the message `id` that the session `key` took, with its LF.
 pub(crate) fn line(key: &str, id: &str) -> String {
-    let line = serde_json::to_string(&Line { key, id });
+    let line = serde_json::to_string(&OnceLine { key, id });
     line.unwrap_or_default() + "\n"
 }
 
 /// The ids in lines of the session `key`, in their order.
 pub(crate) fn ids<'a>(key: &str, lines: &'a [u8]) -> impl Iterator<Item = String> + 'a {
     #[derive(serde::Deserialize)]
-    struct Read {
+    struct OnceRead {
         key: String,
         id: String,
     }
     let key = key.to_owned();
     let lines = lines.split_inclusive(|&byte| byte == b'\n');
-    let read = lines.filter_map(|line| serde_json::from_slice::<Read>(line).ok());
+    let read = lines.filter_map(|line| serde_json::from_slice::<OnceRead>(line).ok());
     read.filter_map(move |read| (read.key == key).then_some(read.id))
 }
 
@@ -58,13 +58,13 @@ pub(crate) fn paths(dir: &Path, stem: &str) -> [PathBuf; 2] {
 
 /// The contents of a session's files.
 #[derive(Debug, Default)]
-pub(crate) struct Taken {
+pub(crate) struct OnceContents {
     pub(crate) lines: HashSet<Vec<u8>>,
     /// The number of lines in the file that lines are added to.
     pub(crate) newest: usize,
 }
 
-impl Taken {
+impl OnceContents {
     /// The contents of a session's files.
     pub(crate) fn of([newest, old]: [&[u8]; 2]) -> Self {
         let lines = |bytes: &[u8]| {
@@ -82,9 +82,12 @@ impl Taken {
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(crate) fn read(storage: &dyn Storage, [newest, old]: &[PathBuf; 2]) -> io::Result<Taken> {
+pub(crate) fn read(
+    storage: &dyn Storage,
+    [newest, old]: &[PathBuf; 2],
+) -> io::Result<OnceContents> {
     let [newest, old] = [read_file(storage, newest)?, read_file(storage, old)?];
-    Ok(Taken::of([&newest, &old]))
+    Ok(OnceContents::of([&newest, &old]))
 }
 
 /// Reads one of them. Empty if it is missing, or if something other than a directory has their

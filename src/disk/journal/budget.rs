@@ -14,7 +14,7 @@ pub(crate) const SMALLEST: u64 = 64 << 10;
 
 /// The journal's current budget: bytes of all segments, spares included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Budget {
+pub(crate) struct JournalBudget {
     bytes: u64,
     /// The bytes that the available space allows, whatever was asked for.
     part: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Budget {
     pub(crate) least: u64,
 }
 
-impl Budget {
+impl JournalBudget {
     /// The budget of a journal of `own` bytes if `free` bytes are left.
     pub(crate) fn of(lengths: &Lengths, free: u64, own: u64) -> Self {
         let bytes = lengths.budget.min(free.saturating_add(own) / PART);
@@ -73,16 +73,16 @@ mod tests {
     #[test]
     fn a_small_volume_gets_small_segments_and_early_flushes() {
         let lengths = Lengths::default();
-        let roomy = Budget::of(&lengths, u64::MAX, 0);
+        let roomy = JournalBudget::of(&lengths, u64::MAX, 0);
         assert_eq!(roomy.segment, lengths.largest);
         assert!(!roomy.is_long(255 << 20) && roomy.is_long(256 << 20));
         assert!(!roomy.is_pressing(511 << 20) && roomy.is_pressing(512 << 20));
-        let small = Budget::of(&lengths, 32 << 20, 0);
+        let small = JournalBudget::of(&lengths, 32 << 20, 0);
         assert_eq!(small.segment, 512 << 10);
         let all = |bytes| small.allows(bytes, 1 << 20, 2 << 20);
         assert!(all(4 << 20) && !all((4 << 20) + 1));
         assert!(small.is_long(2 << 20));
-        let none = Budget::of(&lengths, 0, 0);
+        let none = JournalBudget::of(&lengths, 0, 0);
         assert_eq!(none.segment, SMALLEST);
         assert!(!none.is_long(0) && none.is_long(1));
     }
@@ -90,19 +90,19 @@ mod tests {
     #[test]
     fn spares_beyond_the_budget_are_kept_only_beside_as_many_full_segments() {
         let lengths = Lengths::default();
-        let budget = Budget::of(&lengths, u64::MAX, 0);
+        let budget = JournalBudget::of(&lengths, u64::MAX, 0);
         assert!(budget.allows(1 << 30, 300 << 20, 300 << 20));
         assert!(!budget.allows(1 << 30, 300 << 20, 299 << 20));
         assert!(!budget.allows(2 << 30, 513 << 20, 1 << 30));
         // An eighth of the space at most, whatever was asked for.
-        let tight = Budget::of(&lengths, 7 << 30, 0);
+        let tight = JournalBudget::of(&lengths, 7 << 30, 0);
         assert!(tight.allows(896 << 20, 300 << 20, 300 << 20));
         assert!(!tight.allows(897 << 20, 300 << 20, 300 << 20));
         let small = Lengths {
             budget: 3 << 20,
             ..lengths
         };
-        let small = Budget::of(&small, u64::MAX, 0);
+        let small = JournalBudget::of(&small, u64::MAX, 0);
         assert!(small.allows(1 << 30, 2 << 20, 300 << 20));
         assert!(!small.allows(1 << 30, 3 << 20, 300 << 20));
     }
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn what_the_journal_has_counts_as_space_that_there_is() {
         let lengths = Lengths::default();
-        let [before, after] =
-            [(8 << 20, 0), (4 << 20, 4 << 20)].map(|(free, own)| Budget::of(&lengths, free, own));
+        let [before, after] = [(8 << 20, 0), (4 << 20, 4 << 20)]
+            .map(|(free, own)| JournalBudget::of(&lengths, free, own));
         assert_eq!(before, after);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use super::counters::Counters;
-use super::cursor::{Cursor, RESERVE, Route};
+use super::counters::CommitCounters;
+use super::cursor::{JournalCursor, RESERVE, Route};
 use super::pool::SegmentPool;
 use super::progress::Progress;
 use super::record::{self, Commit, Record};
@@ -34,7 +34,7 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 pub(crate) struct Committer {
     pool: Arc<SegmentPool>,
-    cursor: Cursor,
+    cursor: JournalCursor,
     /// The last batch written.
     sequence: u64,
     progress: Arc<Progress>,
@@ -42,7 +42,7 @@ pub(crate) struct Committer {
     has_unsynced: bool,
     /// A [sync](Self::begin_sync) is under way.
     syncs: bool,
-    counters: Arc<Counters>,
+    counters: Arc<CommitCounters>,
 }
 
 impl Committer {
@@ -54,14 +54,14 @@ impl Committer {
         pool: Arc<SegmentPool>,
         sequence: u64,
         progress: Arc<Progress>,
-        counters: Arc<Counters>,
+        counters: Arc<CommitCounters>,
     ) -> Result<Self> {
         let segment = pool.next(0, true)?;
         progress.written.store(sequence, Ordering::Relaxed);
         progress.synced.store(sequence, Ordering::Relaxed);
         Ok(Self {
             pool,
-            cursor: Cursor::new(segment),
+            cursor: JournalCursor::new(segment),
             sequence,
             progress,
             has_unsynced: false,

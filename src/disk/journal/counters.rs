@@ -9,7 +9,7 @@ use crate::ground::meter::{Count, Measure, Meters, Metric, Unit};
 
 /// Counters of the committer. Only the holder of the journal adds to them.
 #[derive(Debug)]
-pub(crate) struct Counters {
+pub(crate) struct CommitCounters {
     pub(crate) commits: Count,
     pub(crate) syncs: Count,
     pub(crate) bytes: Count,
@@ -24,7 +24,7 @@ pub(crate) struct Counters {
     clock: Arc<dyn Clock>,
 }
 
-impl Counters {
+impl CommitCounters {
     pub(crate) fn new(meters: &Meters, clock: Arc<dyn Clock>) -> Self {
         Self {
             commits: meters.count(COMMITS),
@@ -58,7 +58,7 @@ impl Counters {
     }
 }
 
-impl Default for Counters {
+impl Default for CommitCounters {
     fn default() -> Self {
         Self::new(&Meters::silent(), Arc::new(SystemClock::default()))
     }

@@ -24,7 +24,7 @@ const AT_ONCE: usize = 1 << 20;
 pub(super) const RESERVE: u64 = 4096;
 
 /// The end of the journal.
-pub(super) struct Cursor {
+pub(super) struct JournalCursor {
     segment: Segment,
     /// Where the next batch begins.
     position: u64,
@@ -46,7 +46,7 @@ pub(super) enum Route {
     Disk,
 }
 
-impl Cursor {
+impl JournalCursor {
     /// At the beginning of `segment`.
     pub(super) fn new(segment: Segment) -> Self {
         Self {
@@ -142,7 +142,7 @@ impl Cursor {
 }
 
 /// Without the lines, which are users' data.
-impl fmt::Debug for Cursor {
+impl fmt::Debug for JournalCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cursor")
             .field("segment", &self.segment)
@@ -285,7 +285,7 @@ mod tests {
         ) {
             let dir = tempfile::tempdir().unwrap();
             let storage = DiskStorage::default();
-            let mut cursor = Cursor::new(segment(&storage, dir.path()));
+            let mut cursor = JournalCursor::new(segment(&storage, dir.path()));
             let mut expected = Vec::new();
             for (nth, (len, past_cache)) in batches.into_iter().enumerate() {
                 if !cursor.takes(len as u64) {
@@ -307,7 +307,7 @@ mod tests {
     fn the_batch_after_one_that_found_no_space_begins_where_that_did() {
         let (storage, dir) = (MemoryStorage::new(), Path::new("journal"));
         storage.create_dir(dir).unwrap();
-        let mut cursor = Cursor::new(segment(&storage, dir));
+        let mut cursor = JournalCursor::new(segment(&storage, dir));
         cursor.write(b"kept", Route::Cache).unwrap();
         let large = vec![b'x'; AT_ONCE + PAGE];
         // The first part of it is written, the second is not.
@@ -321,7 +321,7 @@ mod tests {
     fn nothing_of_a_refused_batch_outlasts_a_page_of_which_half_was_written() {
         let (storage, dir) = (MemoryStorage::new(), Path::new("journal"));
         storage.create_dir(dir).unwrap();
-        let mut cursor = Cursor::new(segment(&storage, dir));
+        let mut cursor = JournalCursor::new(segment(&storage, dir));
         let large = vec![b'x'; AT_ONCE + PAGE];
         storage.fail_at(storage.steps() + 1, Fault::Enospc, Repeat::Once);
         assert!(cursor.write(&large, Route::Cache).is_err());

@@ -57,7 +57,7 @@ struct At {
 
 /// The result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FollowStep {
     /// Every batch that follows the ones read before was read.
     All,
     /// Some batches are not there any more; the remaining ones were not read yet.
@@ -115,7 +115,7 @@ impl JournalTail {
         &mut self,
         storage: &dyn Storage,
         apply: &mut dyn FnMut(&Record<'_>),
-    ) -> Result<Found> {
+    ) -> Result<FollowStep> {
         loop {
             self.read_here(Some(&mut *apply))?;
             let Some((at, first)) = self.next_segment(storage)? else {
@@ -133,7 +133,7 @@ impl JournalTail {
             self.ended = false;
             self.go_to(at);
             if !follows {
-                return Ok(Found::Gap);
+                return Ok(FollowStep::Gap);
             }
         }
     }
@@ -194,10 +194,10 @@ impl JournalTail {
 
     /// Checks whether a writer came and went between two looks, or ended before all was read.
     /// Releases the segment's file if there is no journal any more.
-    fn came_and_went(&mut self, storage: &dyn Storage) -> Result<Found> {
+    fn came_and_went(&mut self, storage: &dyn Storage) -> Result<FollowStep> {
         if !self.segments(storage)?.is_empty() {
             self.empty = None;
-            return Ok(Found::All);
+            return Ok(FollowStep::All);
         }
         let modified = match storage.info(&self.dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => 0,
@@ -211,9 +211,9 @@ impl JournalTail {
         self.at = None;
         (self.empty, self.ended) = (Some(modified), true);
         Ok(if is_other || is_cut {
-            Found::Gap
+            FollowStep::Gap
         } else {
-            Found::All
+            FollowStep::All
         })
     }
 

@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use super::pool::reserve;
 use super::record::{self, COMMIT_MAGIC, Record};
-use super::scan::{self, Batch, Span};
+use super::scan::{self, ScannedBatch, Span};
 use super::segment::{self, HEADER, StoreId};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage};
@@ -285,7 +285,7 @@ impl Inspected {
         checkpoint
     }
 
-    fn note(&mut self, batch: &Batch, data: &[u8]) -> u64 {
+    fn note(&mut self, batch: &ScannedBatch, data: &[u8]) -> u64 {
         let (span, checkpoint) = (batch.span, batch.checkpoint.map_or(0, |(at, _)| at));
         self.newest = self.newest.max(span.commit.sequence);
         self.watermark = self.watermark.max(span.commit.durable).max(checkpoint);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use super::budget::Budget;
+use super::budget::JournalBudget;
 use super::segment::{self, Filling, Lengths, Segment, Spare, StoreId};
 use crate::error::{Error, Result};
 use crate::ground::storage::{FileKind, Storage, StorageFile};
@@ -30,7 +30,7 @@ pub(crate) struct SegmentPool {
     dir: PathBuf,
     store: StoreId,
     lengths: Lengths,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Notified when no segment is being made any more.
     made: Condvar,
     /// Segments of lower numbers take no more batches, and are not reused.
@@ -39,7 +39,7 @@ pub(crate) struct SegmentPool {
 
 #[expect(clippy::struct_excessive_bools, reason = "any of them may go with any")]
 #[derive(Debug, Default)]
-struct State {
+struct PoolState {
     /// True while a segment is being made. Only one at a time: if there were two, the one with the
     /// higher number could be written to first, and recovery would find the batches out of order.
     making: bool,
@@ -55,7 +55,7 @@ struct State {
     /// The length of the segment handed out last.
     active: u64,
     /// The budget, as of the last look at the available space.
-    budget: Option<Budget>,
+    budget: Option<JournalBudget>,
     /// True if the last request for a segment found no space.
     short: bool,
     ready: Option<Segment>,
@@ -74,7 +74,7 @@ struct Full {
 
 /// The size of the journal, and its limit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct JournalSize {
     /// Bytes of all segments on disk.
     pub(crate) bytes: u64,
     /// The limit, as of the last look at the available space.
@@ -95,10 +95,10 @@ impl SegmentPool {
             dir,
             store,
             lengths,
-            state: Mutex::new(State {
+            state: Mutex::new(PoolState {
                 next_number: first_number,
                 next_len: lengths.first,
-                ..State::default()
+                ..PoolState::default()
             }),
             made: Condvar::new(),
             renewed: AtomicU64::new(0),
@@ -211,27 +211,27 @@ impl SegmentPool {
     }
 
     /// The size of the journal, and its limit.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> JournalSize {
         let state = self.state.lock();
-        Standing {
+        JournalSize {
             bytes: state.bytes(),
-            limit: state.budget.map_or(0, Budget::bytes),
+            limit: state.budget.map_or(0, JournalBudget::bytes),
         }
     }
 
     /// True if full segments should be given up: there are enough of them, or there is no space for
     /// others.
     pub(crate) fn is_long(&self) -> bool {
-        self.has_full(Budget::is_long)
+        self.has_full(JournalBudget::is_long)
     }
 
     /// True if a flush under way should hurry: the space it gives up is needed soon.
     pub(crate) fn is_pressing(&self) -> bool {
-        self.has_full(Budget::is_pressing)
+        self.has_full(JournalBudget::is_pressing)
     }
 
     /// True if it has `enough` bytes of full segments, or any while there is no space for another.
-    fn has_full(&self, enough: fn(Budget, u64) -> bool) -> bool {
+    fn has_full(&self, enough: fn(JournalBudget, u64) -> bool) -> bool {
         let state = self.state.lock();
         let full = state.full_bytes();
         state.budget.is_some_and(|budget| enough(budget, full)) || state.short && full > 0
@@ -359,9 +359,9 @@ impl SegmentPool {
             state.urgent = true;
             self.made.wait(&mut state);
         }
-        *state = State {
+        *state = PoolState {
             ended: true,
-            ..State::default()
+            ..PoolState::default()
         };
     }
 
@@ -402,7 +402,7 @@ fn is_gone(error: &Error) -> bool {
 }
 
 impl<'a> Making<'a> {
-    fn begin(pool: &'a SegmentPool, state: &mut State) -> Self {
+    fn begin(pool: &'a SegmentPool, state: &mut PoolState) -> Self {
         state.making = true;
         Self(pool)
     }

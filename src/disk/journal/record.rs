@@ -48,7 +48,7 @@ use bytes::BufMut;
 
 #[cfg(test)]
 pub(crate) use fields::Time;
-use fields::{Reader, put_bytes, put_number, put_str, put_u32, put_u64};
+use fields::{FieldReader, put_bytes, put_number, put_str, put_u32, put_u64};
 pub(crate) use meta::{MetaState, Prior};
 use meta::{before, meta, put_before, put_meta};
 
@@ -344,7 +344,7 @@ fn checksum(seed: u32, record: &[u8]) -> u32 {
 }
 
 fn decode_body(body: &[u8]) -> Option<Record<'_>> {
-    let mut reader = Reader { rest: body };
+    let mut reader = FieldReader { rest: body };
     let record = match reader.byte()? {
         APPEND => append(&mut reader, "")?,
         APPEND_ONCE => {
@@ -402,7 +402,7 @@ fn decode_body(body: &[u8]) -> Option<Record<'_>> {
     reader.rest.is_empty().then_some(record)
 }
 
-fn append<'a>(reader: &mut Reader<'a>, once: &'a str) -> Option<Record<'a>> {
+fn append<'a>(reader: &mut FieldReader<'a>, once: &'a str) -> Option<Record<'a>> {
     Some(Record::Append {
         stem: reader.str()?,
         generation: reader.number()?,

@@ -21,9 +21,9 @@ use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 /// The contents of a journal directory.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    marks: Marks,
+    marks: CommitMarks,
     /// Segments in order.
-    segments: Vec<Found>,
+    segments: Vec<SegmentSpans>,
     /// Everything up to this batch is in the session files.
     pub(crate) checkpoint: u64,
     /// True if the last writer closed the store.
@@ -52,7 +52,7 @@ pub(crate) struct Tip {
 }
 
 #[derive(Debug)]
-struct Found {
+struct SegmentSpans {
     number: u64,
     path: PathBuf,
     seed: u32,
@@ -130,7 +130,8 @@ impl Scan {
     fn read_segments(&mut self, storage: &dyn Storage, dir: &Path, store: &StoreId) -> Result<()> {
         let listed = self.list(storage, dir)?;
         let is_first = self.segments.is_empty();
-        let is_there = |found: &Found| listed.iter().any(|(number, _)| *number == found.number);
+        let is_there =
+            |found: &SegmentSpans| listed.iter().any(|(number, _)| *number == found.number);
         self.segments.retain(is_there);
         for (number, path) in listed {
             let known = self
@@ -141,7 +142,7 @@ impl Scan {
                 Some(found) if found.is_full => {}
                 Some(found) => found.read_on(storage, &mut self.marks)?,
                 None => {
-                    let mut found = Found::begun(storage, (number, path), store)?;
+                    let mut found = SegmentSpans::begun(storage, (number, path), store)?;
                     found.read_on(storage, &mut self.marks)?;
                     // The zeros in a segment that is being filled need not be searched twice.
                     if is_first {
@@ -160,7 +161,7 @@ impl Scan {
     /// Decides which of the batches read hold.
     fn conclude(&mut self) -> Result<()> {
         self.settle()?;
-        let used = |found: &Found| !found.batches.is_empty();
+        let used = |found: &SegmentSpans| !found.batches.is_empty();
         let last = self.segments.iter().rposition(used).unwrap_or(0);
         let begin = self
             .segments
@@ -174,7 +175,7 @@ impl Scan {
         }
         self.tips = self.segments[last.min(self.segments.len())..]
             .iter()
-            .map(Found::tip)
+            .map(SegmentSpans::tip)
             .collect();
         Ok(())
     }
@@ -210,7 +211,7 @@ impl Scan {
             if wanted.peek().is_none() {
                 continue;
             }
-            let mut segment = Segment::open(storage, &found.path)?;
+            let mut segment = SegmentReader::open(storage, &found.path)?;
             while let Some(first) = wanted.next() {
                 let (start, mut end, mut spans) = (first.start, first.end, vec![first]);
                 while let Some(next) = wanted.next_if(|next| next.end - start <= LATER_BYTES) {
@@ -339,7 +340,7 @@ impl Scan {
         }
         if marks.durable > self.sequence {
             // The segment that holds the last batch before the gap.
-            let reads = |found: &&Found| {
+            let reads = |found: &&SegmentSpans| {
                 let mut batches = found.batches.iter();
                 batches.any(|span| span.commit.sequence <= self.sequence)
             };
@@ -360,14 +361,14 @@ impl Scan {
     }
 }
 
-impl Found {
+impl SegmentSpans {
     /// A segment of which only the header was read.
     fn begun(
         storage: &dyn Storage,
         (number, path): (u64, PathBuf),
         store: &StoreId,
     ) -> Result<Self> {
-        let mut segment = Segment::open(storage, &path)?;
+        let mut segment = SegmentReader::open(storage, &path)?;
         let len = segment.len;
         let header = segment.read(0..HEADER.min(len))?;
         let header = segment::decode_header(header, len, &path, store, number)?;
@@ -383,8 +384,8 @@ impl Found {
 
     /// Reads batches added since. Does nothing if the segment is gone: all its batches are in the
     /// files then.
-    fn read_on(&mut self, storage: &dyn Storage, marks: &mut Marks) -> Result<()> {
-        let Some(mut segment) = Segment::open_if_there(storage, &self.path)? else {
+    fn read_on(&mut self, storage: &dyn Storage, marks: &mut CommitMarks) -> Result<()> {
+        let Some(mut segment) = SegmentReader::open_if_there(storage, &self.path)? else {
             return Ok(());
         };
         let mut read = TIP_BYTES;
@@ -414,8 +415,8 @@ impl Found {
 
     /// Searches beyond the first unreadable place: for watermarks, which tell damage from an end,
     /// and for whole records of a commit that never finished.
-    fn look_behind(&self, storage: &dyn Storage, marks: &mut Marks) -> Result<()> {
-        let Some(mut segment) = Segment::open_if_there(storage, &self.path)? else {
+    fn look_behind(&self, storage: &dyn Storage, marks: &mut CommitMarks) -> Result<()> {
+        let Some(mut segment) = SegmentReader::open_if_there(storage, &self.path)? else {
             return Ok(());
         };
         let len = segment.len;
@@ -494,7 +495,7 @@ pub(crate) struct End {
 
 /// The combined contents of the commit records of all segments.
 #[derive(Debug, Default)]
-struct Marks {
+struct CommitMarks {
     checkpoint: u64,
     clean_at: Option<u64>,
     newest: u64,
@@ -502,8 +503,8 @@ struct Marks {
     torn_bytes: u64,
 }
 
-impl Marks {
-    fn note(&mut self, batch: &Batch) {
+impl CommitMarks {
+    fn note(&mut self, batch: &ScannedBatch) {
         self.newest = self.newest.max(batch.span.commit.sequence);
         self.durable = self.durable.max(batch.span.commit.durable);
         if let Some((checkpoint, clean)) = batch.checkpoint {
@@ -536,13 +537,13 @@ fn whole_records(data: &[u8], seed: u32) -> usize {
     at
 }
 
-pub(super) struct Batch {
+pub(super) struct ScannedBatch {
     pub(super) span: Span,
     pub(super) checkpoint: Option<(u64, bool)>,
 }
 
 /// The batch at `start`, if every record of it verifies.
-pub(super) fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch> {
+pub(super) fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<ScannedBatch> {
     let (mut at, mut checkpoint) = (start, None);
     loop {
         let (record, next) = record::decode(data, at, seed)?;
@@ -552,7 +553,7 @@ pub(super) fn whole_batch(data: &[u8], start: usize, seed: u32) -> Option<Batch>
                 let holds = commit.batch_len as usize == at - start
                     && is_possible(commit)
                     && covered < commit.sequence;
-                return holds.then_some(Batch {
+                return holds.then_some(ScannedBatch {
                     span: Span {
                         start,
                         end: next,
@@ -580,7 +581,7 @@ pub(super) fn goes_on(data: &[u8], seed: u32) -> bool {
 }
 
 /// A segment that is read part by part, into the same memory.
-struct Segment<'a> {
+struct SegmentReader<'a> {
     path: &'a Path,
     file: Arc<dyn StorageFile>,
     /// Its length when it was opened, in bytes.
@@ -588,7 +589,7 @@ struct Segment<'a> {
     memory: Vec<u8>,
 }
 
-impl<'a> Segment<'a> {
+impl<'a> SegmentReader<'a> {
     fn open(storage: &dyn Storage, path: &'a Path) -> Result<Self> {
         let wrap = |e| Error::io("read journal segment", path, e);
         let file = storage.open(path, OpenMode::Read).map_err(wrap)?;

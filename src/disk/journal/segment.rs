@@ -267,7 +267,7 @@ fn stated_seed(fields: &[u8], number: u64) -> u32 {
 
 /// The contents of a header that may be damaged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Claims {
+pub(crate) struct HeaderClaims {
     /// The seed of record checksums, if its salt is right.
     pub(crate) seed: u32,
     /// The store that it names, if its checksum holds.
@@ -277,11 +277,11 @@ pub(crate) struct Claims {
 }
 
 /// Reads the readable parts of a damaged header; `None` if too little of it is left.
-pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<Claims> {
+pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<HeaderClaims> {
     let (fields, rest) = data.split_at_checked(FIELDS)?;
     let crc = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?);
     let whole = fields[..8] == MAGIC && crc == crc32fast::hash(fields);
-    Some(Claims {
+    Some(HeaderClaims {
         seed: stated_seed(fields, number),
         store: whole.then(|| fields[12..28].try_into().ok()).flatten(),
         is_of_another_version: whole && fields[8..12] != VERSION.to_le_bytes(),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::scan::{Fault, Scan, Scanner};
+use super::scan::{LineFault, ScanResult, Scanner};
 
 /// The field `content`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,14 +33,14 @@ impl Content {
 
 /// Consumes a list of parts. A part is an object with a `type`. Parts of the types that kimi-cli
 /// knows must have the form that it reads; others may be anything.
-pub(super) fn read_parts(scanner: &mut Scanner<'_>) -> Scan<()> {
+pub(super) fn read_parts(scanner: &mut Scanner<'_>) -> ScanResult<()> {
     scanner.array(|scanner| {
-        let mut part = Part::default();
+        let mut part = ContentPart::default();
         scanner.object(|scanner, name| part.read_field(scanner, &name))?;
         if part.is_valid() {
             Ok(())
         } else {
-            Err(Fault::Shape("a content part of the wrong shape"))
+            Err(LineFault::Shape("a content part of the wrong shape"))
         }
     })
 }
@@ -56,11 +56,11 @@ fn text_of_parts(parts: &str) -> String {
 }
 
 /// Calls `visit` with every part of a list that was checked when it came in.
-pub(super) fn for_each_part<'a>(parts: &'a str, mut visit: impl FnMut(Part<'a>)) {
+pub(super) fn for_each_part<'a>(parts: &'a str, mut visit: impl FnMut(ContentPart<'a>)) {
     let mut scanner = Scanner::new(parts);
     // It was checked before, so that there is no error here.
     let _ = scanner.array(|scanner| {
-        let mut part = Part::default();
+        let mut part = ContentPart::default();
         scanner.object(|scanner, name| part.read_field(scanner, &name))?;
         visit(part);
         Ok(())
@@ -70,7 +70,7 @@ pub(super) fn for_each_part<'a>(parts: &'a str, mut visit: impl FnMut(Part<'a>))
 /// The relevant fields of one part. Names are matched exactly, and the last of equal names counts,
 /// as in Python.
 #[derive(Default)]
-pub(super) struct Part<'a> {
+pub(super) struct ContentPart<'a> {
     pub(super) kind: Option<Cow<'a, str>>,
     pub(super) text: Value<'a>,
     pub(super) think: Value<'a>,
@@ -97,8 +97,8 @@ pub(super) enum Value<'a> {
     Other,
 }
 
-impl<'a> Part<'a> {
-    fn read_field(&mut self, scanner: &mut Scanner<'a>, name: &str) -> Scan<()> {
+impl<'a> ContentPart<'a> {
+    fn read_field(&mut self, scanner: &mut Scanner<'a>, name: &str) -> ScanResult<()> {
         let field = match name {
             "type" => {
                 self.kind = match Value::read(scanner)? {
@@ -136,7 +136,7 @@ impl<'a> Part<'a> {
 }
 
 impl<'a> Value<'a> {
-    fn read(scanner: &mut Scanner<'a>) -> Scan<Self> {
+    fn read(scanner: &mut Scanner<'a>) -> ScanResult<Self> {
         Ok(match scanner.peek() {
             Some(b'"' | b'n') => scanner
                 .text()?
@@ -149,7 +149,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    fn read_link(scanner: &mut Scanner<'a>) -> Scan<Self> {
+    fn read_link(scanner: &mut Scanner<'a>) -> ScanResult<Self> {
         let (mut url, mut id, mut has_more) = (None, true, false);
         scanner.object(|scanner, name| {
             let first = scanner.peek();

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use super::scan::{Scan, Scanner};
+use super::scan::{ScanResult, Scanner};
 use super::text::{Text, same_name};
 
 /// A record with a role that starts with `_`.
@@ -113,7 +113,7 @@ struct ControlFields<'a> {
 }
 
 impl<'a> ControlFields<'a> {
-    fn read(&mut self, scanner: &mut Scanner<'a>, name: &str) -> Scan<()> {
+    fn read(&mut self, scanner: &mut Scanner<'a>, name: &str) -> ScanResult<()> {
         match (name, scanner.peek()) {
             ("content", Some(b'"')) => self.content = scanner.text()?.map(Text::value),
             ("content", _) => {

@@ -14,22 +14,22 @@ use crate::error::{Error, Result};
 /// A revert cuts this list at the checkpoint; the records before it then define the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conversation {
-    marks: Vec<Mark>,
+    marks: Vec<ControlMark>,
 }
 
 /// One control record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct ControlMark {
     /// The offset of its line.
     pub(crate) offset: u64,
     /// The number of lines before it.
     pub(crate) lines: u64,
-    pub(crate) what: What,
+    pub(crate) what: ControlContent,
 }
 
 /// The contents of a control record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum ControlContent {
     Usage(i64),
     Checkpoint {
         id: i64,
@@ -50,17 +50,17 @@ impl Conversation {
             return;
         };
         let what = match control {
-            Control::Usage { token_count } => What::Usage(token_count),
-            Control::Checkpoint { id, lost } => What::Checkpoint { id, lost },
-            Control::SystemPrompt { content } => What::SystemPrompt(content.into()),
+            Control::Usage { token_count } => ControlContent::Usage(token_count),
+            Control::Checkpoint { id, lost } => ControlContent::Checkpoint { id, lost },
+            Control::SystemPrompt { content } => ControlContent::SystemPrompt(content.into()),
             Control::Foreign => return,
         };
         self.push(offset, lines, what);
     }
 
     /// Adds a record that was just written.
-    pub(crate) fn push(&mut self, offset: u64, lines: u64, what: What) {
-        self.marks.push(Mark {
+    pub(crate) fn push(&mut self, offset: u64, lines: u64, what: ControlContent) {
+        self.marks.push(ControlMark {
             offset,
             lines,
             what,
@@ -85,19 +85,19 @@ impl Conversation {
 /// A conversation as far as a position in its file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before<'a> {
-    marks: &'a [Mark],
+    marks: &'a [ControlMark],
 }
 
 impl<'a> Before<'a> {
     /// The contents of the last record.
-    pub(crate) fn last(self) -> Option<&'a What> {
+    pub(crate) fn last(self) -> Option<&'a ControlContent> {
         self.marks.last().map(|mark| &mark.what)
     }
 
     /// The last token count, 0 before the first, and the offset of its record.
     pub(crate) fn usage(self) -> (i64, Option<u64>) {
         let last = self.marks.iter().rev().find_map(|mark| match mark.what {
-            What::Usage(token_count) => Some((token_count, Some(mark.offset))),
+            ControlContent::Usage(token_count) => Some((token_count, Some(mark.offset))),
             _ => None,
         });
         last.unwrap_or((0, None))
@@ -106,7 +106,7 @@ impl<'a> Before<'a> {
     /// Every token count, oldest first.
     pub(crate) fn usages(self) -> impl Iterator<Item = i64> + 'a {
         self.marks.iter().filter_map(|mark| match mark.what {
-            What::Usage(token_count) => Some(token_count),
+            ControlContent::Usage(token_count) => Some(token_count),
             _ => None,
         })
     }
@@ -123,7 +123,7 @@ impl<'a> Before<'a> {
 
     fn ids(self) -> impl Iterator<Item = i64> + Clone + 'a {
         self.marks.iter().filter_map(|mark| match mark.what {
-            What::Checkpoint { id, .. } => Some(id),
+            ControlContent::Checkpoint { id, .. } => Some(id),
             _ => None,
         })
     }
@@ -131,14 +131,14 @@ impl<'a> Before<'a> {
     /// The last system prompt.
     pub(crate) fn system_prompt(self) -> Option<&'a Arc<str>> {
         self.marks.iter().rev().find_map(|mark| match &mark.what {
-            What::SystemPrompt(content) => Some(content),
+            ControlContent::SystemPrompt(content) => Some(content),
             _ => None,
         })
     }
 
     /// The first checkpoint with this id among the live lines, which begin at `start`.
-    pub(crate) fn checkpoint(self, id: i64, start: u64) -> Option<&'a Mark> {
-        let sought = What::Checkpoint { id, lost: false };
+    pub(crate) fn checkpoint(self, id: i64, start: u64) -> Option<&'a ControlMark> {
+        let sought = ControlContent::Checkpoint { id, lost: false };
         self.live(start).find(|mark| mark.what == sought)
     }
 
@@ -146,7 +146,7 @@ impl<'a> Before<'a> {
     ///
     /// # Errors
     /// `CheckpointNotFound`.
-    pub(crate) fn existing(self, id: i64, start: u64) -> Result<&'a Mark> {
+    pub(crate) fn existing(self, id: i64, start: u64) -> Result<&'a ControlMark> {
         self.checkpoint(id, start)
             .ok_or_else(|| Error::CheckpointNotFound {
                 id: id.into(),
@@ -160,7 +160,9 @@ impl<'a> Before<'a> {
     /// have existed.
     fn lost(self, id: i64) -> bool {
         self.marks.iter().any(|mark| match mark.what {
-            What::Checkpoint { id: last, lost } => id == last || lost && (0..last).contains(&id),
+            ControlContent::Checkpoint { id: last, lost } => {
+                id == last || lost && (0..last).contains(&id)
+            }
             _ => false,
         })
     }
@@ -168,12 +170,12 @@ impl<'a> Before<'a> {
     /// The checkpoints that can be reverted to.
     pub(crate) fn checkpoints(self, start: u64) -> impl Iterator<Item = i64> + 'a {
         self.live(start).filter_map(|mark| match mark.what {
-            What::Checkpoint { id, lost: false } => Some(id),
+            ControlContent::Checkpoint { id, lost: false } => Some(id),
             _ => None,
         })
     }
 
-    fn live(self, start: u64) -> impl Iterator<Item = &'a Mark> {
+    fn live(self, start: u64) -> impl Iterator<Item = &'a ControlMark> {
         self.marks.iter().filter(move |mark| mark.offset >= start)
     }
 }

@@ -20,7 +20,7 @@ const FIELD: &str = "deleted_session";
 
 /// The former names of a deleted session.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Names {
+struct FormerNames {
     key: String,
     aliases: Vec<String>,
     /// The aliases that were also keys of other sessions.
@@ -85,7 +85,7 @@ impl MetaText {
     /// of other sessions.
     pub(crate) fn deleted(&self, key: &str, is_key: impl Fn(&str) -> bool) -> Self {
         let over = self.aliases.iter().filter(|alias| is_key(alias));
-        let names = Names {
+        let names = FormerNames {
             key: self.key.clone(),
             aliases: self.aliases.clone(),
             over: over.cloned().collect(),
@@ -115,18 +115,18 @@ impl MetaText {
         self.names().over
     }
 
-    fn names(&self) -> Names {
+    fn names(&self) -> FormerNames {
         let names = self.tags.unknown_field(FIELD);
-        let names = names.and_then(|names| serde_json::from_str::<Names>(names).ok());
+        let names = names.and_then(|names| serde_json::from_str::<FormerNames>(names).ok());
         // Another program may have dropped or changed the field.
         let names = names.filter(|names| {
             validate_key(&names.key).is_ok()
                 && !is_deleted_key(&names.key)
                 && names.key.starts_with(key_before(&self.key))
         });
-        names.unwrap_or_else(|| Names {
+        names.unwrap_or_else(|| FormerNames {
             key: key_before(&self.key).to_owned(),
-            ..Names::default()
+            ..FormerNames::default()
         })
     }
 }

@@ -11,7 +11,7 @@ use super::message::{Given, Message, intern, is_blank};
 use super::nested::{Slots, attachment, string, system_part, tool_call};
 use super::parts::{Attachment, SystemPart, ToolCall};
 use super::raw::{RawField, tidy};
-use super::scan::{Fault, Scan, Scanner};
+use super::scan::{LineFault, ScanResult, Scanner};
 use super::text::{Text, known_field};
 use super::timestamp;
 
@@ -70,7 +70,7 @@ impl DraftContent<'_> {
 
 impl<'a> Draft<'a> {
     /// Decodes one record; a bare `null` is an empty one.
-    pub(super) fn parse(text: &'a str) -> Scan<Self> {
+    pub(super) fn parse(text: &'a str) -> ScanResult<Self> {
         let mut scanner = Scanner::new(text);
         let mut draft = Self::default();
         if !scanner.null()? {
@@ -81,7 +81,7 @@ impl<'a> Draft<'a> {
         Ok(draft)
     }
 
-    fn read_field(&mut self, scanner: &mut Scanner<'a>, name: Cow<'a, str>) -> Scan<()> {
+    fn read_field(&mut self, scanner: &mut Scanner<'a>, name: Cow<'a, str>) -> ScanResult<()> {
         match known_field(&name, &MESSAGE_FIELDS) {
             "role" => borrow(&mut self.role, scanner),
             "content" => self.read_content(scanner),
@@ -100,7 +100,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn read_content(&mut self, scanner: &mut Scanner<'a>) -> Scan<()> {
+    fn read_content(&mut self, scanner: &mut Scanner<'a>) -> ScanResult<()> {
         if scanner.peek() == Some(b'[') {
             self.content = DraftContent::Parts(scanner.span(read_parts)?);
         } else if let Some(text) = scanner.text()? {
@@ -111,9 +111,9 @@ impl<'a> Draft<'a> {
 
     /// Go passes the bytes between the quotes to its time parser unchanged, so an escape makes a
     /// time invalid.
-    fn read_created_at(&mut self, scanner: &mut Scanner<'a>) -> Scan<()> {
+    fn read_created_at(&mut self, scanner: &mut Scanner<'a>) -> ScanResult<()> {
         let text = scanner.text()?;
-        let invalid = Fault::Shape("created_at is not a time");
+        let invalid = LineFault::Shape("created_at is not a time");
         self.created_at = text
             .map(|text| timestamp::canonical(text.body()).ok_or(invalid))
             .transpose()?;
@@ -121,7 +121,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-fn borrow<'a>(into: &mut Text<'a>, scanner: &mut Scanner<'a>) -> Scan<()> {
+fn borrow<'a>(into: &mut Text<'a>, scanner: &mut Scanner<'a>) -> ScanResult<()> {
     if let Some(text) = scanner.text()? {
         *into = text;
     }

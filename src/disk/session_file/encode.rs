@@ -1,5 +1,5 @@
 //! The two encodings of a message: Go's bytes for the file, and serde for everything else. Both
-//! walk the same [`Fields`], so the order is defined once.
+//! walk the same [`EncodeFields`], so the order is defined once.
 
 use serde::ser::{Error as _, Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
@@ -7,27 +7,35 @@ use serde_json::value::RawValue;
 use super::raw::{RawField, is_readable};
 
 /// A structure that can name its fields in canonical order.
-pub(super) trait Fields {
+pub(super) trait EncodeFields {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error>;
 }
 
 /// The name of a known field; it is written unchanged.
-pub(super) type Name = &'static str;
+pub(super) type FieldName = &'static str;
 
 /// An operation on each field.
 pub(super) trait Visitor {
     type Error;
 
-    fn text(&mut self, name: Name, text: &str) -> Result<(), Self::Error>;
-    fn texts(&mut self, name: Name, texts: &[String]) -> Result<(), Self::Error>;
+    fn text(&mut self, name: FieldName, text: &str) -> Result<(), Self::Error>;
+    fn texts(&mut self, name: FieldName, texts: &[String]) -> Result<(), Self::Error>;
     /// JSON text, under any name.
     fn raw(&mut self, name: &str, json: &str) -> Result<(), Self::Error>;
     /// Nothing if there is no object.
-    fn object<T: Fields>(&mut self, name: Name, object: Option<&T>) -> Result<(), Self::Error>;
+    fn object<T: EncodeFields>(
+        &mut self,
+        name: FieldName,
+        object: Option<&T>,
+    ) -> Result<(), Self::Error>;
     /// Nothing if the list is empty.
-    fn objects<T: Fields>(&mut self, name: Name, objects: &[T]) -> Result<(), Self::Error>;
+    fn objects<T: EncodeFields>(
+        &mut self,
+        name: FieldName,
+        objects: &[T],
+    ) -> Result<(), Self::Error>;
 
-    fn text_unless_empty(&mut self, name: Name, text: &str) -> Result<(), Self::Error> {
+    fn text_unless_empty(&mut self, name: FieldName, text: &str) -> Result<(), Self::Error> {
         if text.is_empty() {
             return Ok(());
         }
@@ -42,7 +50,7 @@ pub(super) trait Visitor {
 }
 
 /// Appends `fields` as one JSON object, byte for byte as Go's `json.Marshal`.
-pub(super) fn write_object(fields: &impl Fields, out: &mut Vec<u8>) {
+pub(super) fn write_object(fields: &impl EncodeFields, out: &mut Vec<u8>) {
     out.push(b'{');
     let mut writer = GoWriter { out, first: true };
     let Ok(()) = fields.visit(&mut writer);
@@ -55,7 +63,7 @@ struct GoWriter<'a> {
 }
 
 impl GoWriter<'_> {
-    fn name(&mut self, name: Name) {
+    fn name(&mut self, name: FieldName) {
         self.next();
         self.out.push(b'"');
         self.out.extend_from_slice(name.as_bytes());
@@ -69,7 +77,7 @@ impl GoWriter<'_> {
         self.first = false;
     }
 
-    fn list<T>(&mut self, name: Name, items: &[T], mut write: impl FnMut(&T, &mut Vec<u8>)) {
+    fn list<T>(&mut self, name: FieldName, items: &[T], mut write: impl FnMut(&T, &mut Vec<u8>)) {
         if items.is_empty() {
             return;
         }
@@ -85,13 +93,13 @@ impl GoWriter<'_> {
 impl Visitor for GoWriter<'_> {
     type Error = std::convert::Infallible;
 
-    fn text(&mut self, name: Name, text: &str) -> Result<(), Self::Error> {
+    fn text(&mut self, name: FieldName, text: &str) -> Result<(), Self::Error> {
         self.name(name);
         write_string(text, self.out);
         Ok(())
     }
 
-    fn texts(&mut self, name: Name, texts: &[String]) -> Result<(), Self::Error> {
+    fn texts(&mut self, name: FieldName, texts: &[String]) -> Result<(), Self::Error> {
         self.list(name, texts, |text, out| write_string(text, out));
         Ok(())
     }
@@ -104,7 +112,11 @@ impl Visitor for GoWriter<'_> {
         Ok(())
     }
 
-    fn object<T: Fields>(&mut self, name: Name, object: Option<&T>) -> Result<(), Self::Error> {
+    fn object<T: EncodeFields>(
+        &mut self,
+        name: FieldName,
+        object: Option<&T>,
+    ) -> Result<(), Self::Error> {
         if let Some(object) = object {
             self.name(name);
             write_object(object, self.out);
@@ -112,7 +124,11 @@ impl Visitor for GoWriter<'_> {
         Ok(())
     }
 
-    fn objects<T: Fields>(&mut self, name: Name, objects: &[T]) -> Result<(), Self::Error> {
+    fn objects<T: EncodeFields>(
+        &mut self,
+        name: FieldName,
+        objects: &[T],
+    ) -> Result<(), Self::Error> {
         self.list(name, objects, |object, out| write_object(object, out));
         Ok(())
     }
@@ -224,7 +240,7 @@ fn write_escape(bytes: &[u8], out: &mut Vec<u8>) {
 /// number no `f64` holds) is left out: it must not make the message around it
 /// unreadable. The line on disk keeps it.
 pub(super) fn serialize<S: Serializer>(
-    fields: &impl Fields,
+    fields: &impl EncodeFields,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     AsMap { fields, level: 1 }.serialize(serializer)
@@ -235,7 +251,7 @@ struct AsMap<'a, T> {
     level: usize,
 }
 
-impl<T: Fields> Serialize for AsMap<'_, T> {
+impl<T: EncodeFields> Serialize for AsMap<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut visitor = SerdeVisitor {
             map: serializer.serialize_map(None)?,
@@ -251,7 +267,7 @@ struct AsList<'a, T> {
     level: usize,
 }
 
-impl<T: Fields> Serialize for AsList<'_, T> {
+impl<T: EncodeFields> Serialize for AsList<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let level = self.level;
         serializer.collect_seq(self.items.iter().map(|fields| AsMap { fields, level }))
@@ -266,11 +282,11 @@ struct SerdeVisitor<M> {
 impl<M: SerializeMap> Visitor for SerdeVisitor<M> {
     type Error = M::Error;
 
-    fn text(&mut self, name: Name, text: &str) -> Result<(), M::Error> {
+    fn text(&mut self, name: FieldName, text: &str) -> Result<(), M::Error> {
         self.map.serialize_entry(name, text)
     }
 
-    fn texts(&mut self, name: Name, texts: &[String]) -> Result<(), M::Error> {
+    fn texts(&mut self, name: FieldName, texts: &[String]) -> Result<(), M::Error> {
         if texts.is_empty() {
             return Ok(());
         }
@@ -285,7 +301,11 @@ impl<M: SerializeMap> Visitor for SerdeVisitor<M> {
         self.map.serialize_entry(name, raw)
     }
 
-    fn object<T: Fields>(&mut self, name: Name, object: Option<&T>) -> Result<(), M::Error> {
+    fn object<T: EncodeFields>(
+        &mut self,
+        name: FieldName,
+        object: Option<&T>,
+    ) -> Result<(), M::Error> {
         let level = self.level + 1;
         match object {
             Some(fields) => self.map.serialize_entry(name, &AsMap { fields, level }),
@@ -293,7 +313,7 @@ impl<M: SerializeMap> Visitor for SerdeVisitor<M> {
         }
     }
 
-    fn objects<T: Fields>(&mut self, name: Name, items: &[T]) -> Result<(), M::Error> {
+    fn objects<T: EncodeFields>(&mut self, name: FieldName, items: &[T]) -> Result<(), M::Error> {
         let level = self.level + 2;
         if items.is_empty() {
             return Ok(());

@@ -1,6 +1,6 @@
 //! A message without a list of parts: the parts are moved to PicoClaw's fields.
 
-use super::content::{Content, Part, Value, for_each_part};
+use super::content::{Content, ContentPart, Value, for_each_part};
 use super::message::Message;
 use super::parts::Attachment;
 
@@ -46,7 +46,7 @@ struct Flat {
 }
 
 impl Flat {
-    fn take(&mut self, part: Part<'_>) {
+    fn take(&mut self, part: ContentPart<'_>) {
         let encrypted = matches!(&part.encrypted, Value::Text(text) if !text.is_empty());
         let loses = part.has_more || encrypted;
         let whole = match part.kind.as_deref() {

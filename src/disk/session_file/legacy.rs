@@ -12,7 +12,7 @@ use super::message::Message;
 use super::names::plain_stem;
 use super::nested::string;
 use super::raw::tidy;
-use super::scan::{Fault, Scan, Scanner};
+use super::scan::{LineFault, ScanResult, Scanner};
 use super::sidecar::write_list;
 use super::tags::SessionTags;
 use super::text::{known_field, to_text};
@@ -137,7 +137,7 @@ fn key_of(bytes: &[u8]) -> Option<String> {
     (whole && messages && !skip).then_some(key)
 }
 
-fn read(text: &str) -> Scan<LegacySession> {
+fn read(text: &str) -> ScanResult<LegacySession> {
     let mut scanner = Scanner::new(text);
     let mut session = LegacySession::default();
     if !scanner.null()? {
@@ -149,7 +149,7 @@ fn read(text: &str) -> Scan<LegacySession> {
 }
 
 impl LegacySession {
-    fn read_field(&mut self, scanner: &mut Scanner<'_>, name: &str) -> Scan<()> {
+    fn read_field(&mut self, scanner: &mut Scanner<'_>, name: &str) -> ScanResult<()> {
         match known_field(name, &FIELDS) {
             "key" => string(scanner, &mut self.key),
             "messages" => self.read_messages(scanner),
@@ -163,18 +163,18 @@ impl LegacySession {
     }
 
     /// Reads any JSON as the scope: no reader of these files refuses one for it.
-    fn read_scope(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
+    fn read_scope(&mut self, scanner: &mut Scanner<'_>) -> ScanResult<()> {
         let raw = RawValue::from_string(tidy(scanner.value()?)).ok();
         self.scope = raw.filter(|raw| raw.get() != "null");
         Ok(())
     }
 
-    fn read_aliases(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
+    fn read_aliases(&mut self, scanner: &mut Scanner<'_>) -> ScanResult<()> {
         self.aliases = serde_json::from_str(scanner.value()?).unwrap_or_default();
         Ok(())
     }
 
-    fn read_messages(&mut self, scanner: &mut Scanner<'_>) -> Scan<()> {
+    fn read_messages(&mut self, scanner: &mut Scanner<'_>) -> ScanResult<()> {
         self.messages.clear();
         if scanner.null()? {
             return Ok(());
@@ -187,12 +187,12 @@ impl LegacySession {
     }
 }
 
-fn time(scanner: &mut Scanner<'_>, into: &mut String) -> Scan<()> {
+fn time(scanner: &mut Scanner<'_>, into: &mut String) -> ScanResult<()> {
     if let Some(text) = scanner.text()? {
         let time = timestamp::canonical(text.body());
         *into = time
             .map(Cow::into_owned)
-            .ok_or(Fault::Shape("created or updated is not a time"))?;
+            .ok_or(LineFault::Shape("created or updated is not a time"))?;
     }
     Ok(())
 }

@@ -4,9 +4,9 @@ use memchr::memchr;
 
 use super::control::{self, Control};
 use super::draft::Draft;
-use super::encode::{Fields, Visitor, write_object};
+use super::encode::{EncodeFields, Visitor, write_object};
 use super::message::{Message, Stamped};
-use super::scan::Fault;
+use super::scan::LineFault;
 use super::text::to_text;
 
 /// The longest line that PicoClaw reads, in bytes without its line feed: its scanner's buffer is 10
@@ -59,10 +59,10 @@ pub(crate) fn decode(raw: &[u8]) -> Decoded {
         }
         Ok(draft) if draft.is_transient() => Decoded::Transient(draft.into()),
         Ok(draft) => Decoded::Message(draft.into()),
-        Err(Fault::Shape(reason)) => {
+        Err(LineFault::Shape(reason)) => {
             control::decode(&text).map_or(Decoded::Corrupt(reason), Decoded::Control)
         }
-        Err(Fault::Syntax(reason)) => Decoded::Corrupt(reason),
+        Err(LineFault::Syntax(reason)) => Decoded::Corrupt(reason),
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn classify(raw: &[u8]) -> Kind {
         Ok(draft) if draft.is_control() => Kind::Control,
         Ok(draft) if draft.is_transient() => Kind::Transient,
         Ok(_) => Kind::Message,
-        Err(Fault::Shape(_)) if control::decode(&text).is_some() => Kind::Control,
+        Err(LineFault::Shape(_)) if control::decode(&text).is_some() => Kind::Control,
         Err(_) => Kind::Corrupt,
     }
 }
@@ -114,7 +114,7 @@ struct TextOnly<'a> {
     now: &'a str,
 }
 
-impl Fields for TextOnly<'_> {
+impl EncodeFields for TextOnly<'_> {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> std::result::Result<(), V::Error> {
         visitor.text("role", self.role)?;
         visitor.text("content", self.text)?;

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use super::buffered;
 use super::content::Content;
 use super::draft::Draft;
-use super::encode::{self, Fields, Visitor};
+use super::encode::{self, EncodeFields, Visitor};
 use super::parts::{Attachment, SystemPart, ToolCall};
 use super::raw::RawField;
 use super::text::to_text;
@@ -319,7 +319,7 @@ pub(super) struct Stamped<'a> {
     pub(super) created_at: Option<&'a str>,
 }
 
-impl Fields for Stamped<'_> {
+impl EncodeFields for Stamped<'_> {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> std::result::Result<(), V::Error> {
         let message = self.message;
         visitor.text("role", &message.role)?;

@@ -75,7 +75,7 @@ pub(crate) use control::{
     Control, encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
     free_checkpoint,
 };
-pub(crate) use conversation::{Before, Conversation, Mark, What};
+pub(crate) use conversation::{Before, ControlContent, ControlMark, Conversation};
 pub(crate) use deleted::{deleted_at, deleted_key, is_deleted_key, key_before};
 pub(crate) use encode::encode_string;
 pub(crate) use fold::{NameRule, fold, fold_name};

@@ -4,7 +4,7 @@ use super::parts::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, SystemPart, ToolCall,
 };
 use super::raw::RawField;
-use super::scan::{Scan, Scanner};
+use super::scan::{ScanResult, Scanner};
 use super::text::known_field;
 
 /// A list as Go decodes it: a later one under the same name overwrites the elements of the earlier,
@@ -27,8 +27,8 @@ impl<T: Default> Slots<T> {
     pub(super) fn read(
         &mut self,
         scanner: &mut Scanner<'_>,
-        read: fn(&mut Scanner<'_>, &mut T) -> Scan<()>,
-    ) -> Scan<()> {
+        read: fn(&mut Scanner<'_>, &mut T) -> ScanResult<()>,
+    ) -> ScanResult<()> {
         self.len = 0;
         if !scanner.null()? {
             scanner.array(|scanner| {
@@ -55,7 +55,7 @@ impl<T: Default> Slots<T> {
     }
 }
 
-pub(super) fn string(scanner: &mut Scanner<'_>, into: &mut String) -> Scan<()> {
+pub(super) fn string(scanner: &mut Scanner<'_>, into: &mut String) -> ScanResult<()> {
     if let Some(text) = scanner.text()? {
         *into = text.value().into_owned();
     }
@@ -65,8 +65,8 @@ pub(super) fn string(scanner: &mut Scanner<'_>, into: &mut String) -> Scan<()> {
 fn optional<T: Default>(
     scanner: &mut Scanner<'_>,
     into: &mut Option<T>,
-    read: fn(&mut Scanner<'_>, &mut T) -> Scan<()>,
-) -> Scan<()> {
+    read: fn(&mut Scanner<'_>, &mut T) -> ScanResult<()>,
+) -> ScanResult<()> {
     if scanner.null()? {
         *into = None;
         return Ok(());
@@ -74,12 +74,12 @@ fn optional<T: Default>(
     read(scanner, into.get_or_insert_default())
 }
 
-fn unknown(scanner: &mut Scanner<'_>, name: &str, into: &mut Vec<RawField>) -> Scan<()> {
+fn unknown(scanner: &mut Scanner<'_>, name: &str, into: &mut Vec<RawField>) -> ScanResult<()> {
     into.push(RawField::new(name, scanner.value()?));
     Ok(())
 }
 
-pub(super) fn attachment(scanner: &mut Scanner<'_>, into: &mut Attachment) -> Scan<()> {
+pub(super) fn attachment(scanner: &mut Scanner<'_>, into: &mut Attachment) -> ScanResult<()> {
     const FIELDS: [&str; 5] = ["type", "ref", "url", "filename", "content_type"];
     if scanner.null()? {
         return Ok(());
@@ -94,7 +94,7 @@ pub(super) fn attachment(scanner: &mut Scanner<'_>, into: &mut Attachment) -> Sc
     })
 }
 
-pub(super) fn system_part(scanner: &mut Scanner<'_>, into: &mut SystemPart) -> Scan<()> {
+pub(super) fn system_part(scanner: &mut Scanner<'_>, into: &mut SystemPart) -> ScanResult<()> {
     const FIELDS: [&str; 3] = ["type", "text", "cache_control"];
     if scanner.null()? {
         return Ok(());
@@ -107,14 +107,14 @@ pub(super) fn system_part(scanner: &mut Scanner<'_>, into: &mut SystemPart) -> S
     })
 }
 
-fn cache_control(scanner: &mut Scanner<'_>, into: &mut CacheControl) -> Scan<()> {
+fn cache_control(scanner: &mut Scanner<'_>, into: &mut CacheControl) -> ScanResult<()> {
     scanner.object(|scanner, name| match known_field(&name, &["type"]) {
         "type" => string(scanner, &mut into.kind),
         _ => unknown(scanner, &name, &mut into.unknown),
     })
 }
 
-pub(super) fn tool_call(scanner: &mut Scanner<'_>, into: &mut ToolCall) -> Scan<()> {
+pub(super) fn tool_call(scanner: &mut Scanner<'_>, into: &mut ToolCall) -> ScanResult<()> {
     const FIELDS: [&str; 4] = ["id", "type", "function", "extra_content"];
     if scanner.null()? {
         return Ok(());
@@ -128,7 +128,7 @@ pub(super) fn tool_call(scanner: &mut Scanner<'_>, into: &mut ToolCall) -> Scan<
     })
 }
 
-fn function_call(scanner: &mut Scanner<'_>, into: &mut FunctionCall) -> Scan<()> {
+fn function_call(scanner: &mut Scanner<'_>, into: &mut FunctionCall) -> ScanResult<()> {
     const FIELDS: [&str; 3] = ["name", "arguments", "thought_signature"];
     scanner.object(|scanner, name| match known_field(&name, &FIELDS) {
         "name" => string(scanner, &mut into.name),
@@ -138,7 +138,7 @@ fn function_call(scanner: &mut Scanner<'_>, into: &mut FunctionCall) -> Scan<()>
     })
 }
 
-fn extra_content(scanner: &mut Scanner<'_>, into: &mut ExtraContent) -> Scan<()> {
+fn extra_content(scanner: &mut Scanner<'_>, into: &mut ExtraContent) -> ScanResult<()> {
     const FIELDS: [&str; 2] = ["google", "tool_feedback_explanation"];
     scanner.object(|scanner, name| match known_field(&name, &FIELDS) {
         "google" => optional(scanner, &mut into.google, google_extra),
@@ -147,7 +147,7 @@ fn extra_content(scanner: &mut Scanner<'_>, into: &mut ExtraContent) -> Scan<()>
     })
 }
 
-fn google_extra(scanner: &mut Scanner<'_>, into: &mut GoogleExtra) -> Scan<()> {
+fn google_extra(scanner: &mut Scanner<'_>, into: &mut GoogleExtra) -> ScanResult<()> {
     const FIELDS: [&str; 1] = ["thought_signature"];
     scanner.object(|scanner, name| match known_field(&name, &FIELDS) {
         "thought_signature" => string(scanner, &mut into.thought_signature),

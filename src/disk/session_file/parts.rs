@@ -1,6 +1,6 @@
 //! The structures inside a message, with PicoClaw's field names and order.
 
-use super::encode::{Fields, Visitor};
+use super::encode::{EncodeFields, Visitor};
 use super::raw::RawField;
 
 /// A file that came with a message.
@@ -147,7 +147,7 @@ impl ToolCall {
     }
 }
 
-impl Fields for Attachment {
+impl EncodeFields for Attachment {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         visitor.text_unless_empty("type", &self.kind)?;
         visitor.text_unless_empty("ref", &self.reference)?;
@@ -158,7 +158,7 @@ impl Fields for Attachment {
     }
 }
 
-impl Fields for SystemPart {
+impl EncodeFields for SystemPart {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         visitor.text("type", &self.kind)?;
         visitor.text("text", &self.text)?;
@@ -167,14 +167,14 @@ impl Fields for SystemPart {
     }
 }
 
-impl Fields for CacheControl {
+impl EncodeFields for CacheControl {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         visitor.text("type", &self.kind)?;
         visitor.unknown(&self.unknown)
     }
 }
 
-impl Fields for ToolCall {
+impl EncodeFields for ToolCall {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         visitor.text("id", &self.id)?;
         visitor.text_unless_empty("type", &self.kind)?;
@@ -184,7 +184,7 @@ impl Fields for ToolCall {
     }
 }
 
-impl Fields for FunctionCall {
+impl EncodeFields for FunctionCall {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         visitor.text("name", &self.name)?;
         visitor.text("arguments", &self.arguments)?;
@@ -193,7 +193,7 @@ impl Fields for FunctionCall {
     }
 }
 
-impl Fields for ExtraContent {
+impl EncodeFields for ExtraContent {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         visitor.object("google", self.google.as_ref())?;
         visitor.text_unless_empty("tool_feedback_explanation", &self.tool_feedback_explanation)?;
@@ -201,7 +201,7 @@ impl Fields for ExtraContent {
     }
 }
 
-impl Fields for GoogleExtra {
+impl EncodeFields for GoogleExtra {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> Result<(), V::Error> {
         visitor.text_unless_empty("thought_signature", &self.thought_signature)?;
         visitor.unknown(&self.unknown)

@@ -12,14 +12,14 @@ const MAX_DEPTH: usize = 10_000;
 
 /// The reason why a line is not as expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum LineFault {
     /// Not JSON.
     Syntax(&'static str),
     /// JSON so far, but not of the form of a message.
     Shape(&'static str),
 }
 
-impl Fault {
+impl LineFault {
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::Syntax(reason) | Self::Shape(reason) => reason,
@@ -27,7 +27,7 @@ impl Fault {
     }
 }
 
-pub(super) type Scan<T> = Result<T, Fault>;
+pub(super) type ScanResult<T> = Result<T, LineFault>;
 
 /// A cursor over one JSON document.
 pub(super) struct Scanner<'a> {
@@ -83,7 +83,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Consumes a `null`, if that is what comes next.
-    pub(super) fn null(&mut self) -> Scan<bool> {
+    pub(super) fn null(&mut self) -> ScanResult<bool> {
         if self.peek() == Some(b'n') {
             self.literal("null")?;
             return Ok(true);
@@ -92,21 +92,21 @@ impl<'a> Scanner<'a> {
     }
 
     /// A string, or `None` for a `null`.
-    pub(super) fn text(&mut self) -> Scan<Option<Text<'a>>> {
+    pub(super) fn text(&mut self) -> ScanResult<Option<Text<'a>>> {
         match self.peek() {
             Some(b'"') => self.string().map(Some),
             Some(b'n') => self.literal("null").map(|()| None),
-            _ => Err(Fault::Shape("a string was expected")),
+            _ => Err(LineFault::Shape("a string was expected")),
         }
     }
 
     /// Calls `field` for every name of an object; it must consume the value.
     pub(super) fn object(
         &mut self,
-        mut field: impl FnMut(&mut Self, Cow<'a, str>) -> Scan<()>,
-    ) -> Scan<()> {
+        mut field: impl FnMut(&mut Self, Cow<'a, str>) -> ScanResult<()>,
+    ) -> ScanResult<()> {
         if self.peek() != Some(b'{') {
-            return Err(Fault::Shape("an object was expected"));
+            return Err(LineFault::Shape("an object was expected"));
         }
         self.open()?;
         if self.close(b'}') {
@@ -122,9 +122,12 @@ impl<'a> Scanner<'a> {
     }
 
     /// Calls `item` for every element of an array; it must consume the value.
-    pub(super) fn array(&mut self, mut item: impl FnMut(&mut Self) -> Scan<()>) -> Scan<()> {
+    pub(super) fn array(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> ScanResult<()>,
+    ) -> ScanResult<()> {
         if self.peek() != Some(b'[') {
-            return Err(Fault::Shape("an array was expected"));
+            return Err(LineFault::Shape("an array was expected"));
         }
         self.open()?;
         if self.close(b']') {
@@ -139,7 +142,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Consumes any value, and returns its text.
-    pub(super) fn value(&mut self) -> Scan<&'a str> {
+    pub(super) fn value(&mut self) -> ScanResult<&'a str> {
         let first = self.peek();
         let start = self.at;
         if !matches!(first, Some(b'{' | b'[')) {
@@ -168,7 +171,10 @@ impl<'a> Scanner<'a> {
     }
 
     /// The text that `read` consumes.
-    pub(super) fn span(&mut self, read: impl FnOnce(&mut Self) -> Scan<()>) -> Scan<&'a str> {
+    pub(super) fn span(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> ScanResult<()>,
+    ) -> ScanResult<&'a str> {
         self.peek();
         let start = self.at;
         read(self)?;
@@ -176,16 +182,16 @@ impl<'a> Scanner<'a> {
     }
 
     /// Checks that nothing but white space is left.
-    pub(super) fn finish(&mut self) -> Scan<()> {
+    pub(super) fn finish(&mut self) -> ScanResult<()> {
         match self.peek() {
             None => Ok(()),
-            Some(_) => Err(Fault::Syntax("data after the end of the record")),
+            Some(_) => Err(LineFault::Syntax("data after the end of the record")),
         }
     }
 
     /// Consumes a scalar or an empty container (false), or steps into a
     /// container up to its first value (true).
-    fn descend(&mut self, enclosing: &mut Vec<u8>) -> Scan<bool> {
+    fn descend(&mut self, enclosing: &mut Vec<u8>) -> ScanResult<bool> {
         let end = match self.peek() {
             Some(b'{') => b'}',
             Some(b'[') => b']',
@@ -202,12 +208,12 @@ impl<'a> Scanner<'a> {
         Ok(true)
     }
 
-    fn open(&mut self) -> Scan<()> {
+    fn open(&mut self) -> ScanResult<()> {
         self.at += 1;
         self.depth += 1;
         self.deepest = self.deepest.max(self.depth);
         if self.depth > self.limit {
-            return Err(Fault::Syntax("nested deeper than 10,000"));
+            return Err(LineFault::Syntax("nested deeper than 10,000"));
         }
         Ok(())
     }
@@ -222,7 +228,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// After a value: true if the container closes, false at a comma.
-    fn next_or_close(&mut self, end: u8) -> Scan<bool> {
+    fn next_or_close(&mut self, end: u8) -> ScanResult<bool> {
         if self.close(end) {
             return Ok(true);
         }
@@ -231,16 +237,16 @@ impl<'a> Scanner<'a> {
                 self.at += 1;
                 Ok(false)
             }
-            Some(_) => Err(Fault::Syntax("a comma or a closing bracket is missing")),
+            Some(_) => Err(LineFault::Syntax("a comma or a closing bracket is missing")),
             None => Err(CUT_SHORT),
         }
     }
 
     /// A name and its colon.
-    fn name(&mut self) -> Scan<Text<'a>> {
+    fn name(&mut self) -> ScanResult<Text<'a>> {
         match self.peek() {
             Some(b'"') => {}
-            Some(_) => return Err(Fault::Syntax("a name in quotes was expected")),
+            Some(_) => return Err(LineFault::Syntax("a name in quotes was expected")),
             None => return Err(CUT_SHORT),
         }
         let name = self.string()?;
@@ -249,12 +255,12 @@ impl<'a> Scanner<'a> {
                 self.at += 1;
                 Ok(name)
             }
-            Some(_) => Err(Fault::Syntax("a colon is missing")),
+            Some(_) => Err(LineFault::Syntax("a colon is missing")),
             None => Err(CUT_SHORT),
         }
     }
 
-    fn scalar(&mut self) -> Scan<()> {
+    fn scalar(&mut self) -> ScanResult<()> {
         match self.peek() {
             Some(b'"') => self.string().map(|_| ()),
             Some(b't') => self.literal("true"),
@@ -262,20 +268,20 @@ impl<'a> Scanner<'a> {
             Some(b'n') => self.literal("null"),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b'N' | b'I') if self.lax => self.number(),
-            Some(_) => Err(Fault::Syntax("a value was expected")),
+            Some(_) => Err(LineFault::Syntax("a value was expected")),
             None => Err(CUT_SHORT),
         }
     }
 
-    fn literal(&mut self, word: &str) -> Scan<()> {
+    fn literal(&mut self, word: &str) -> ScanResult<()> {
         if self.text.as_bytes()[self.at..].starts_with(word.as_bytes()) {
             self.at += word.len();
             return Ok(());
         }
-        Err(Fault::Syntax("a misspelt literal"))
+        Err(LineFault::Syntax("a misspelt literal"))
     }
 
-    fn number(&mut self) -> Scan<()> {
+    fn number(&mut self) -> ScanResult<()> {
         let bytes = self.text.as_bytes();
         if self.lax {
             let rest = &self.text[self.at..];
@@ -309,18 +315,18 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Scan<()> {
+    fn digits(&mut self) -> ScanResult<()> {
         let rest = &self.text.as_bytes()[self.at..];
         let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if count == 0 {
-            return Err(Fault::Syntax("a malformed number"));
+            return Err(LineFault::Syntax("a malformed number"));
         }
         self.at += count;
         Ok(())
     }
 
     /// A string; the cursor stands on its opening quote.
-    fn string(&mut self) -> Scan<Text<'a>> {
+    fn string(&mut self) -> ScanResult<Text<'a>> {
         let bytes = self.text.as_bytes();
         let start = self.at + 1;
         let mut at = start;
@@ -334,7 +340,7 @@ impl<'a> Scanner<'a> {
                     escaped = true;
                 }
                 Some(_) if self.lax => at += 1,
-                Some(_) => return Err(Fault::Syntax("a raw control character in a string")),
+                Some(_) => return Err(LineFault::Syntax("a raw control character in a string")),
                 None => return Err(CUT_SHORT),
             }
         }
@@ -343,7 +349,8 @@ impl<'a> Scanner<'a> {
     }
 }
 
-pub(super) const CUT_SHORT: Fault = Fault::Syntax("the line ends in the middle of a record");
+pub(super) const CUT_SHORT: LineFault =
+    LineFault::Syntax("the line ends in the middle of a record");
 
 pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')

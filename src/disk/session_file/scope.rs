@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::encode::write_string;
 use super::nested::{Slots, string};
-use super::scan::{Fault, Scan, Scanner};
+use super::scan::{LineFault, ScanResult, Scanner};
 use super::text::known_field;
 use crate::{Error, Result};
 
@@ -153,7 +153,7 @@ fn write_container<'a>(
     out.push(close);
 }
 
-fn read(json: &str) -> Scan<SessionScope> {
+fn read(json: &str) -> ScanResult<SessionScope> {
     let mut scanner = Scanner::new(json);
     let mut scope = SessionScope::default();
     let mut dimensions = Slots::default();
@@ -173,16 +173,16 @@ fn read(json: &str) -> Scan<SessionScope> {
     Ok(scope)
 }
 
-fn version(scanner: &mut Scanner<'_>, into: &mut i64) -> Scan<()> {
+fn version(scanner: &mut Scanner<'_>, into: &mut i64) -> ScanResult<()> {
     if !scanner.null()? {
         let number = scanner.value()?.parse();
-        *into = number.map_err(|_| Fault::Shape("the version is not an integer"))?;
+        *into = number.map_err(|_| LineFault::Shape("the version is not an integer"))?;
     }
     Ok(())
 }
 
 /// A second object under the same name adds to the first; `null` clears it.
-fn values(scanner: &mut Scanner<'_>, into: &mut BTreeMap<String, String>) -> Scan<()> {
+fn values(scanner: &mut Scanner<'_>, into: &mut BTreeMap<String, String>) -> ScanResult<()> {
     if scanner.null()? {
         into.clear();
         return Ok(());

@@ -12,7 +12,7 @@ use super::encode::{write_html_safe, write_string};
 use super::layout::{flatten, is_spread, laid_out_len, lay_out};
 use super::nested::{Slots, string};
 use super::raw::tidy;
-use super::scan::{Fault, Scan, Scanner};
+use super::scan::{LineFault, ScanResult, Scanner};
 use super::tags::SessionTags;
 use super::text::{known_field, to_text};
 use super::timestamp;
@@ -248,7 +248,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<SessionMeta, String> {
     read(&text).map_err(|fault| fault.reason().to_owned())
 }
 
-fn read(text: &str) -> Scan<SessionMeta> {
+fn read(text: &str) -> ScanResult<SessionMeta> {
     let mut scanner = Scanner::of_any_depth(text);
     let mut meta = SessionMeta::empty("");
     let mut aliases = Slots::default();
@@ -266,7 +266,7 @@ fn read_field(
     name: &str,
     meta: &mut SessionMeta,
     aliases: &mut Slots<String>,
-) -> Scan<()> {
+) -> ScanResult<()> {
     match known_field(name, &FIELDS) {
         "key" => string(scanner, &mut meta.key),
         "summary" => string(scanner, &mut meta.summary),
@@ -280,29 +280,29 @@ fn read_field(
     }
 }
 
-fn integer(scanner: &mut Scanner<'_>, into: &mut i64) -> Scan<()> {
+fn integer(scanner: &mut Scanner<'_>, into: &mut i64) -> ScanResult<()> {
     if scanner.null()? {
         return Ok(());
     }
     let number = scanner.value()?.parse();
-    *into = number.map_err(|_| Fault::Shape("skip or count is not an integer"))?;
+    *into = number.map_err(|_| LineFault::Shape("skip or count is not an integer"))?;
     Ok(())
 }
 
-fn time(scanner: &mut Scanner<'_>, into: &mut String) -> Scan<()> {
+fn time(scanner: &mut Scanner<'_>, into: &mut String) -> ScanResult<()> {
     if let Some(text) = scanner.text()? {
         let time = timestamp::canonical(text.body());
         *into = time
             .map(Cow::into_owned)
-            .ok_or(Fault::Shape("created_at or updated_at is not a time"))?;
+            .ok_or(LineFault::Shape("created_at or updated_at is not a time"))?;
     }
     Ok(())
 }
 
 /// A `null` is a value here: Go keeps whatever text stands there.
-fn scope(scanner: &mut Scanner<'_>, into: &mut Option<Box<RawValue>>) -> Scan<()> {
+fn scope(scanner: &mut Scanner<'_>, into: &mut Option<Box<RawValue>>) -> ScanResult<()> {
     let raw = RawValue::from_string(tidy(scanner.value()?));
-    *into = Some(raw.map_err(|_| Fault::Shape("scope cannot be kept"))?);
+    *into = Some(raw.map_err(|_| LineFault::Shape("scope cannot be kept"))?);
     Ok(())
 }
 

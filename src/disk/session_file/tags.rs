@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::encode::{write_html_safe, write_string};
 use super::raw::{RawField, is_readable};
-use super::scan::{Scan, Scanner};
+use super::scan::{ScanResult, Scanner};
 use super::sidecar::write_list;
 
 const TITLE: &str = "title";
@@ -118,7 +118,7 @@ impl SessionTags {
 
     /// Takes in a field that is not PicoClaw's, whatever its value: if a sidecar were refused for
     /// it, `skip` would be lost with it. A title that is not a text belongs to another program.
-    pub(super) fn read(&mut self, name: &str, scanner: &mut Scanner<'_>) -> Scan<()> {
+    pub(super) fn read(&mut self, name: &str, scanner: &mut Scanner<'_>) -> ScanResult<()> {
         let raw = scanner.value()?;
         let known = match name {
             TITLE => text(raw).map(|title| self.title = title),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-use super::scan::{CUT_SHORT, Fault, Scan};
+use super::scan::{CUT_SHORT, LineFault, ScanResult};
 
 /// A string as it stands in the line, between its quotes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,15 +66,15 @@ fn special_bytes(word: u64) -> u64 {
 }
 
 /// The length of the escape that `bytes` starts with.
-pub(super) fn escape_length(bytes: &[u8]) -> Scan<usize> {
+pub(super) fn escape_length(bytes: &[u8]) -> ScanResult<usize> {
     match bytes.get(1) {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(2),
         Some(b'u') => match bytes.get(2..6) {
             Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => Ok(6),
-            Some(_) => Err(Fault::Syntax("a malformed \\u escape")),
+            Some(_) => Err(LineFault::Syntax("a malformed \\u escape")),
             None => Err(CUT_SHORT),
         },
-        Some(_) => Err(Fault::Syntax("an unknown escape")),
+        Some(_) => Err(LineFault::Syntax("an unknown escape")),
         None => Err(CUT_SHORT),
     }
 }

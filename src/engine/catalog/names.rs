@@ -12,13 +12,13 @@ use crate::ground::sync::map::Map;
 
 /// Maps folded file names to the names held under them, nearly always one.
 #[derive(Debug, Default)]
-pub(super) struct Names {
-    held: Map<Arc<str>, Vec<Held>>,
+pub(super) struct FoldedNames {
+    held: Map<Arc<str>, Vec<HeldNames>>,
     rule: NameRule,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldNames {
     stem: Arc<str>,
     /// `None` for files that name no owner, and for those of a deleted session. The journal's
     /// remaining records of the deleted session would be carried out on the file of another
@@ -26,7 +26,7 @@ struct Held {
     owner: Option<Arc<str>>,
 }
 
-impl Names {
+impl FoldedNames {
     pub(super) fn of(rule: NameRule) -> Self {
         Self {
             rule,
@@ -54,7 +54,7 @@ impl Names {
         let mut place = self.held.entry(self.folded(stem)).or_default();
         match place.iter_mut().find(|held| held.stem == *stem) {
             Some(held) => held.owner = owner,
-            None => place.push(Held {
+            None => place.push(HeldNames {
                 stem: stem.clone(),
                 owner,
             }),
@@ -66,7 +66,7 @@ impl Names {
     pub(super) fn own(&self, stem: &Arc<str>, key: &Arc<str>) -> bool {
         let mut place = self.held.entry(self.folded(stem)).or_default();
         if place.is_empty() {
-            place.push(Held {
+            place.push(HeldNames {
                 stem: stem.clone(),
                 owner: Some(key.clone()),
             });
@@ -81,7 +81,7 @@ impl Names {
         let folded = self.rule.fold(stem);
         self.held.remove_if_mut(&*folded, |_, place| {
             let is_own =
-                |held: &&mut Held| *held.stem == *stem && held.owner.as_deref() == Some(owner);
+                |held: &&mut HeldNames| *held.stem == *stem && held.owner.as_deref() == Some(owner);
             if let Some(held) = place.iter_mut().find(is_own) {
                 held.owner = None;
             }

@@ -24,7 +24,7 @@ pub(super) struct Table {
     keys: HashTable<u32>,
     /// Rows by their stems in folded form.
     names: HashTable<u32>,
-    aliases: Aliases,
+    aliases: TableAliases,
     /// True for the rows that left: their facts are held elsewhere. Raised (release) after they are
     /// there, so that a reader that finds it raised (acquire) finds them there.
     out: Vec<AtomicBool>,
@@ -33,17 +33,17 @@ pub(super) struct Table {
 
 /// The rows of each alias.
 #[derive(Debug, Default)]
-struct Aliases {
+struct TableAliases {
     /// Groups by alias.
     by_text: HashTable<u32>,
-    groups: Vec<Group>,
+    groups: Vec<AliasGroup>,
     /// The rows of the first group, of the second, and so on, each in order.
     rows: Vec<u32>,
 }
 
 /// The rows that have one alias.
 #[derive(Clone, Copy, Debug)]
-struct Group {
+struct AliasGroup {
     /// Position of the alias in the text, and its length.
     text: u64,
     text_len: u32,
@@ -57,13 +57,13 @@ impl Table {
         let hasher = RandomState::default();
         let ((keys, names), aliases) = if rows.len() < MANY {
             let keys_and_names = (by_key(&rows, &hasher), by_name(&rows, rule, &hasher));
-            (keys_and_names, Aliases::of(&rows, &hasher))
+            (keys_and_names, TableAliases::of(&rows, &hasher))
         } else {
             let keys_and_names = || {
                 let keys = || by_key(&rows, &hasher);
                 thread::both(keys, || by_name(&rows, rule, &hasher))
             };
-            thread::both(keys_and_names, || Aliases::of(&rows, &hasher))
+            thread::both(keys_and_names, || TableAliases::of(&rows, &hasher))
         };
         Some(Self {
             keys: keys?,
@@ -177,7 +177,7 @@ fn by_name(rows: &Rows, rule: NameRule, hasher: &RandomState) -> HashTable<u32> 
     table
 }
 
-impl Aliases {
+impl TableAliases {
     fn of(rows: &Rows, hasher: &RandomState) -> Self {
         // Each claim may be of an alias of its own, and a table that grows hashes all entries anew.
         let mut found = Self {
@@ -214,7 +214,7 @@ impl Aliases {
             Place::Vacant(place) => {
                 let group = groups.len() as u32;
                 place.insert(group);
-                self.groups.push(Group {
+                self.groups.push(AliasGroup {
                     text: at,
                     text_len: alias.len() as u32,
                     start: 0,
@@ -245,7 +245,7 @@ impl Aliases {
         }
     }
 
-    fn find(&self, rows: &Rows, hasher: &RandomState, alias: &str) -> Option<Group> {
+    fn find(&self, rows: &Rows, hasher: &RandomState, alias: &str) -> Option<AliasGroup> {
         if self.groups.is_empty() {
             return None;
         }
@@ -254,12 +254,12 @@ impl Aliases {
         self.by_text.find(hasher.hash_one(alias), is_it).map(group)
     }
 
-    fn rows_of(&self, group: Group) -> &[u32] {
+    fn rows_of(&self, group: AliasGroup) -> &[u32] {
         &self.rows[group.start as usize..][..group.len as usize]
     }
 }
 
-impl Group {
+impl AliasGroup {
     fn text(self, rows: &Rows) -> &str {
         rows.text_at(self.text, self.text_len)
     }

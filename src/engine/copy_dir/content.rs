@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::engine::glance::Lines;
+use crate::engine::glance::SessionLines;
 use crate::ground::storage::StorageFile;
 
 /// The bytes that are read at a time.
@@ -11,28 +11,28 @@ const PIECE: usize = 1 << 20;
 
 /// Bytes, wherever they are.
 #[derive(Debug)]
-pub(crate) struct Content(Lines);
+pub(crate) struct CopyContent(SessionLines);
 
-impl From<Lines> for Content {
-    fn from(lines: Lines) -> Self {
+impl From<SessionLines> for CopyContent {
+    fn from(lines: SessionLines) -> Self {
         Self(lines)
     }
 }
 
-impl From<Vec<u8>> for Content {
+impl From<Vec<u8>> for CopyContent {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Lines::of_parts(None, 0, bytes))
+        Self(SessionLines::of_parts(None, 0, bytes))
     }
 }
 
-impl Content {
+impl CopyContent {
     /// Takes the present content of a file.
     ///
     /// # Errors
     /// As the operating system reports them.
     pub(crate) fn of_file(file: Arc<dyn StorageFile>) -> io::Result<Self> {
         let len = file.info()?.len;
-        Ok(Self(Lines::of_parts(Some(file), len, Vec::new())))
+        Ok(Self(SessionLines::of_parts(Some(file), len, Vec::new())))
     }
 
     pub(crate) fn len(&self) -> u64 {

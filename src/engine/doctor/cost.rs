@@ -11,7 +11,7 @@ use crate::ground::storage::Storage;
 
 /// The cost of continuing with the readable part of a journal.
 #[derive(Debug, Default)]
-pub(super) struct Cost {
+pub(super) struct DamageCost {
     /// The losses, one line each.
     pub(super) losses: Vec<String>,
     /// Segments that read although their headers do not, one line each.
@@ -80,8 +80,8 @@ pub(super) fn of_parts(
     inspection: &Inspection,
     salvage: &Salvage,
     sources: Sources<'_>,
-) -> Result<Cost> {
-    let mut cost = Cost::default();
+) -> Result<DamageCost> {
+    let mut cost = DamageCost::default();
     for segment in &inspection.segments {
         let Some(fault) = &segment.fault else {
             continue;

@@ -14,7 +14,7 @@ const TRIES: usize = 20;
 
 /// One look at the journal.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct JournalLook {
     pub(super) report: JournalCheck,
     pub(super) plans: Plans,
     pub(super) strays: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) enum Stood {
     Moved,
 }
 
-impl Look {
+impl JournalLook {
     /// Looks until nothing is wrong, or the same is wrong twice. A writer beside us takes segments
     /// away and writes on between two reads. That looks like damage, and is none if it goes away.
     pub(super) fn settled(storage: &dyn Storage, home: &Home) -> Result<Self> {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::census::Census;
-use super::cost::{self, Cost};
+use super::cost::{self, DamageCost};
 use super::mend::{self, Mending};
 use super::originals::Originals;
 use super::outcome::{RepairOptions, RepairReport};
@@ -20,7 +20,7 @@ use crate::engine::home::{self, Home};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::run;
-use crate::engine::recovery::standing::Standing;
+use crate::engine::recovery::standing::FilesState;
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
@@ -175,7 +175,8 @@ impl Repair<'_> {
     /// Reports the losses of a damaged journal; returns true if the repair may go on without them.
     fn may_lose_records(&mut self, inspection: &Inspection) -> Result<bool> {
         let salvage = self.salvaged(inspection)?;
-        let Cost { losses, mut spared } = cost::of_parts(inspection, &salvage, self.sources())?;
+        let DamageCost { losses, mut spared } =
+            cost::of_parts(inspection, &salvage, self.sources())?;
         let mut may = true;
         for loss in losses {
             may = self.may_lose(loss);
@@ -218,7 +219,7 @@ impl Repair<'_> {
             let rescued = salvage.rescue(self.sources(), stem)?;
             self.report.sessions.insert(rescued.name);
             let Some(content) = rescued.content else {
-                let standing = Standing::of(&**self.storage, self.dir, stem)?;
+                let standing = FilesState::of(&**self.storage, self.dir, stem)?;
                 let delete = Record::Delete {
                     stem,
                     generation: 0,
@@ -344,7 +345,7 @@ impl Repair<'_> {
                 self.rewrite(records, stem, content, image)?;
             }
             (None, Some(image)) => {
-                let standing = Standing::of(&**self.storage, self.dir, stem)?;
+                let standing = FilesState::of(&**self.storage, self.dir, stem)?;
                 let meta = Record::Meta {
                     stem,
                     generation: 0,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::census::{self, Census};
 use super::cost;
-use super::look::{Look, Stood};
+use super::look::{JournalLook, Stood};
 use super::report::{Claim, SessionCheck, VerifyReport};
 use super::verify::{backup_faults, session};
 use crate::disk::session_file::SessionMeta;
@@ -22,7 +22,7 @@ pub(super) struct Rounds<'a> {
     storage: &'a dyn Storage,
     dir: &'a Path,
     home: &'a Home,
-    look: Look,
+    look: JournalLook,
     judged: BTreeMap<String, (SessionCheck, Option<SessionMeta>)>,
     /// True if the journal moved meanwhile.
     busy: bool,
@@ -31,7 +31,12 @@ pub(super) struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    pub(super) fn new(storage: &'a dyn Storage, dir: &'a Path, home: &'a Home, look: Look) -> Self {
+    pub(super) fn new(
+        storage: &'a dyn Storage,
+        dir: &'a Path,
+        home: &'a Home,
+        look: JournalLook,
+    ) -> Self {
         Self {
             storage,
             dir,
@@ -100,7 +105,7 @@ impl<'a> Rounds<'a> {
             return Ok(BTreeSet::new());
         }
         self.busy = true;
-        let now = Look::settled(self.storage, self.home)?;
+        let now = JournalLook::settled(self.storage, self.home)?;
         let there = Census::take(self.storage, self.dir, &now.plans)?.stems;
         let mut restless = BTreeSet::new();
         for (stem, (mut check, meta)) in judged {

@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::census;
-use crate::disk::files::backup::Name;
+use crate::disk::files::backup::BackupName;
 use crate::disk::files::log_path;
 use crate::disk::journal::inspect::Inspection;
 use crate::disk::journal::record::Record;
 use crate::disk::session_file::{self, Kind, SessionMeta};
-use crate::engine::recovery::plan::{Appended, Base, Plan, Plans, flaw};
+use crate::engine::recovery::plan::{AppendedLines, Base, Plan, Plans, flaw};
 use crate::engine::recovery::redo::rewrite_fault;
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
@@ -19,14 +19,14 @@ use crate::ground::storage::Storage;
 /// The plan of each session from the readable records, by file name.
 #[derive(Debug, Default)]
 pub(super) struct Salvage {
-    pub(super) plans: Plans<Pieces>,
+    pub(super) plans: Plans<SalvagedPieces>,
     /// The flaw of each record that no engine wrote. None of them is carried out.
     flaws: Vec<&'static str>,
 }
 
 /// Appended bytes and their offsets, in order; there may be gaps.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Pieces(Vec<(u64, Vec<u8>)>);
+pub(super) struct SalvagedPieces(Vec<(u64, Vec<u8>)>);
 
 /// The places of files.
 #[derive(Debug, Clone, Copy)]
@@ -171,13 +171,14 @@ impl Salvage {
             storage, backups, ..
         } = sources;
         let files = files::entries(storage, backups)?;
-        let unmade = |file: &String| Name::parse(file).is_some_and(|n| self.plans.unmakes(&n));
+        let unmade =
+            |file: &String| BackupName::parse(file).is_some_and(|n| self.plans.unmakes(&n));
         let unmade = files.into_iter().filter(unmade);
         Ok(unmade.map(|file| backups.join(file)).collect())
     }
 }
 
-impl Appended for Pieces {
+impl AppendedLines for SalvagedPieces {
     fn append(&mut self, offset: u64, bytes: &[u8]) {
         match self.0.last_mut() {
             Some((start, piece)) if *start + piece.len() as u64 == offset => {
@@ -192,7 +193,7 @@ impl Appended for Pieces {
     }
 }
 
-impl Plan<Pieces> {
+impl Plan<SalvagedPieces> {
     /// The hidden file that a rewrite of this session prepared.
     pub(super) fn temp(&self) -> Option<&str> {
         match &self.base {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::disk::journal::committer::Committer;
-use crate::disk::journal::counters::Counters;
+use crate::disk::journal::counters::CommitCounters;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::segment::Lengths;
@@ -30,7 +30,7 @@ fn journalled(others: &[Record<'_>]) -> (MemoryStorage, Arc<dyn Storage>) {
     };
     let id = home.identity(&*storage).unwrap();
     let pool = SegmentPool::new(storage.clone(), home.journal, id, 1, lengths);
-    let counters = Arc::<Counters>::default();
+    let counters = Arc::<CommitCounters>::default();
     let mut committer = Committer::new(Arc::new(pool), 0, Arc::default(), counters).unwrap();
     let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
     let append = Record::Append {
@@ -193,7 +193,7 @@ fn a_session_that_got_another_sidecar_between_two_looks_did_not_stand_still() {
     let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
     let looks = |others: &[Record<'_>]| {
         let (_, storage) = journalled(others);
-        look::Look::settled(&*storage, &Home::of(Path::new(DIR))).unwrap()
+        look::JournalLook::settled(&*storage, &Home::of(Path::new(DIR))).unwrap()
     };
     let of_meta = [Record::Meta {
         stem: "a",
@@ -221,7 +221,7 @@ fn what_is_left_of_a_deleted_session_is_no_session() {
     )
     .unwrap();
     let (dir, home) = (Path::new(DIR), Home::of(Path::new(DIR)));
-    let look = look::Look::settled(&*storage, &home).unwrap();
+    let look = look::JournalLook::settled(&*storage, &home).unwrap();
     let mut rounds = rounds::Rounds::new(&*storage, dir, &home, look);
     rounds.judge([String::from("a")].into()).unwrap();
     let mut report = VerifyReport::default();

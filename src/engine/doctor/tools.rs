@@ -8,12 +8,12 @@ use super::originals::Originals;
 use super::repair::Repair;
 use crate::disk::files::temp_name;
 use crate::disk::journal::committer::Committer;
-use crate::disk::journal::counters::Counters;
+use crate::disk::journal::counters::CommitCounters;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::journal::segment::{Lengths, StoreId};
 use crate::engine::recovery::run;
-use crate::engine::recovery::standing::Standing;
+use crate::engine::recovery::standing::FilesState;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
 
@@ -35,7 +35,7 @@ impl Repair<'_> {
     ) -> Result<()> {
         let temp = self.free_temp()?;
         self.write(&self.dir.join(&temp), content)?;
-        let standing = Standing::of(&**self.storage, self.dir, stem)?;
+        let standing = FilesState::of(&**self.storage, self.dir, stem)?;
         let swap = Record::Swap {
             stem,
             generation: 0,
@@ -101,7 +101,12 @@ impl Repair<'_> {
             number,
             SEGMENTS,
         ));
-        Committer::new(pool, sequence, Arc::default(), Arc::<Counters>::default())
+        Committer::new(
+            pool,
+            sequence,
+            Arc::default(),
+            Arc::<CommitCounters>::default(),
+        )
     }
 
     pub(super) fn quarantine(&mut self, name: &str, bytes: &[u8]) -> Result<()> {

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::census::{self, Census};
-use super::look::Look;
+use super::look::JournalLook;
 use super::report::{
     DamagedLine, JournalCheck, Mismatch, SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck,
     VerifyReport,
 };
 use super::rounds::Rounds;
-use crate::disk::files::{self, backup::Name};
+use crate::disk::files::{self, backup::BackupName};
 use crate::disk::journal::inspect::{Inspected, Inspection};
 use crate::disk::journal::scan::{Scan, Tip};
 use crate::disk::journal::segment::StoreId;
@@ -40,7 +40,7 @@ pub(crate) fn verify(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyRep
         return Err(Error::io("open", dir, error));
     }
     let home = Home::of(dir);
-    let look = Look::settled(storage, &home)?;
+    let look = JournalLook::settled(storage, &home)?;
     let mut report = VerifyReport {
         strays: look.strays.clone(),
         ..VerifyReport::default()
@@ -141,7 +141,7 @@ pub(super) fn backup_faults(planned: Planned<'_>) -> BTreeMap<String, Vec<String
     for kept in &planned.plans.backups {
         let fault = backup_fault(planned.storage, planned.backups, kept);
         let fault = fault.unwrap_or_else(|error| Some(error.to_string()));
-        if let (Some(fault), Some(name)) = (fault, Name::parse(&kept.name)) {
+        if let (Some(fault), Some(name)) = (fault, BackupName::parse(&kept.name)) {
             faults.entry(name.stem).or_default().push(fault);
         }
     }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::disk::archive::Part;
-use crate::disk::files::backup::{self, Name};
+use crate::disk::archive::ArchivePart;
+use crate::disk::files::backup::{self, BackupName};
 use crate::disk::files::once;
 use crate::disk::journal::segment;
 use crate::disk::session_file::{LOG, SIDECAR};
@@ -34,13 +34,13 @@ pub(super) fn is_backup(name: &str, stem: &str) -> bool {
     let log = name
         .strip_suffix(SIDECAR)
         .map(|rest| format!("{rest}{LOG}"));
-    let stored = Name::parse(log.as_deref().unwrap_or(name));
+    let stored = BackupName::parse(log.as_deref().unwrap_or(name));
     let marked = backup::parse_number_marker(name);
     stored.is_some_and(|stored| stored.stem == stem) || marked.is_some_and(|(of, _)| of == stem)
 }
 
 pub(super) fn is_archived(name: &str, stem: &str) -> bool {
-    Part::parse(name).is_some_and(|part| part.stem == stem)
+    ArchivePart::parse(name).is_some_and(|part| part.stem == stem)
 }
 
 pub(super) fn is_once(name: &str, stem: &str) -> bool {

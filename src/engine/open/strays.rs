@@ -1,6 +1,6 @@
 //! Backups of sessions that no longer exist.
 
-use crate::disk::files::backup::{self, Name};
+use crate::disk::files::backup::{self, BackupName};
 use crate::disk::{files, session_file};
 use crate::engine::catalog::Catalog;
 use crate::engine::home::Home;
@@ -52,7 +52,7 @@ pub(super) fn set_aside_strays(
 
 /// Returns the key of a backup's session, if a sidecar beside it names it and the key leads to its
 /// file name.
-fn owner_of(storage: &dyn Storage, home: &Home, name: &Name) -> Option<String> {
+fn owner_of(storage: &dyn Storage, home: &Home, name: &BackupName) -> Option<String> {
     let sidecar = home.backups.join(name.sidecar());
     let bytes = files::sidecar::read_bytes(storage, &sidecar).ok()?;
     let key = session_file::decode_sidecar(&bytes).ok()?.key;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Opened, Site};
+use super::{OpenedStore, Site};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::stats::Counters;
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub(super) fn recovered(report: &RecoveryReport, counters: &Counters, took: Dura
     );
 }
 
-pub(super) fn opened(opened: &Opened, took: Duration) {
+pub(super) fn opened(opened: &OpenedStore, took: Duration) {
     let counters = &opened.engine.shared.counters;
     counters.open_time.set(nanos(took));
     let report = &opened.report;

@@ -41,7 +41,7 @@ use std::io;
 use std::path::Path;
 
 use self::case::Case;
-use self::lineage::Found;
+use self::lineage::FoundFile;
 use self::sidecar::OnDisk;
 pub(super) use self::traces::arrived;
 use super::bytes::Bytes;
@@ -139,7 +139,7 @@ pub(crate) fn judge_beside_a_writer(
     plan: &Plan,
 ) -> Result<Judged> {
     for _ in 0..TRIES {
-        let files = Files::of(planned.storage, planned.dir, stem)?;
+        let files = SessionFiles::of(planned.storage, planned.dir, stem)?;
         if let Some(judged) = judge_as_seen(planned, stem, plan, files)? {
             return Ok(judged);
         }
@@ -158,7 +158,7 @@ pub(crate) fn judge_as_seen(
     planned: Planned<'_>,
     stem: &str,
     plan: &Plan,
-    files: Files,
+    files: SessionFiles,
 ) -> Result<Option<Judged>> {
     let judged = judge_files(planned, stem, plan, files)?;
     if let Judged::Changed(changed) = &judged
@@ -184,14 +184,14 @@ fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<bo
 
 /// The two files of a session, as they were at one time.
 #[derive(Debug, Clone)]
-pub(crate) struct Files {
+pub(crate) struct SessionFiles {
     pub(crate) log: Option<Bytes>,
     /// The reason that the session file's name cannot be opened.
     barred: Option<(io::ErrorKind, String)>,
     on_disk: OnDisk,
 }
 
-impl Files {
+impl SessionFiles {
     /// Looks at the files of `stem`.
     ///
     /// # Errors
@@ -218,12 +218,17 @@ impl Files {
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn judge(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<Judged> {
-    let files = Files::of(planned.storage, planned.dir, stem)?;
+    let files = SessionFiles::of(planned.storage, planned.dir, stem)?;
     judge_files(planned, stem, plan, files)
 }
 
-fn judge_files(planned: Planned<'_>, stem: &str, plan: &Plan, files: Files) -> Result<Judged> {
-    let Files {
+fn judge_files(
+    planned: Planned<'_>,
+    stem: &str,
+    plan: &Plan,
+    files: SessionFiles,
+) -> Result<Judged> {
+    let SessionFiles {
         log,
         barred,
         on_disk,
@@ -231,20 +236,20 @@ fn judge_files(planned: Planned<'_>, stem: &str, plan: &Plan, files: Files) -> R
     let path = &log_path(planned.dir, stem);
     let sidecar = on_disk.found(plan);
     let (mut found, mut present) = lineage::find(planned, plan, (path, log.as_ref()))?;
-    if found == Found::Doubtful && sidecar == sidecar::Found::Changed {
-        (found, present) = (Found::Rewritten, false);
+    if found == FoundFile::Doubtful && sidecar == sidecar::SidecarFate::Changed {
+        (found, present) = (FoundFile::Rewritten, false);
     }
     let whole = planned.session(plan, log.clone().filter(|_| present))?;
     let is_whole = whole.is_some();
     let ours = match (whole, found, &log) {
         (Some(whole), ..) => whole,
         // Other programs' lines would be taken for ours.
-        (None, Found::Added { .. } | Found::Edited | Found::Doubtful, Some(log)) => {
+        (None, FoundFile::Added { .. } | FoundFile::Edited | FoundFile::Doubtful, Some(log)) => {
             let lines = plan.journalled().unwrap_or_default().1;
             let wrap = |e| Error::io("read", path, e);
             log.clone().followed(&lines).map_err(wrap)?
         }
-        _ => planned.pieced(plan, log.clone().filter(|_| found == Found::AsLeft))?,
+        _ => planned.pieced(plan, log.clone().filter(|_| found == FoundFile::AsLeft))?,
     };
     let case = Case {
         stem,
@@ -259,7 +264,7 @@ fn judge_files(planned: Planned<'_>, stem: &str, plan: &Plan, files: Files) -> R
         is_whole,
         displaced: false,
     };
-    let judged = match barred.filter(|_| found == Found::Gone) {
+    let judged = match barred.filter(|_| found == FoundFile::Gone) {
         Some(barred) => case.barred(barred),
         None => case.judge(),
     };
@@ -275,7 +280,7 @@ pub(crate) fn is_sidecar_changed(planned: Planned<'_>, stem: &str, plan: &Plan) 
         return Ok(false);
     }
     let on_disk = OnDisk::read(planned.storage, planned.dir, stem)?;
-    Ok(on_disk.found(plan) == sidecar::Found::Changed)
+    Ok(on_disk.found(plan) == sidecar::SidecarFate::Changed)
 }
 
 /// Returns true if the session can be made without the file that has its name.

@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) use self::past::{Earlier, First, Past, Said, count_lines};
+pub(crate) use self::past::{Earlier, First, Past, SidecarEffect, count_lines};
 use self::session::Patch;
-pub(crate) use self::session::{Appended, Base, Kept, Plan, Prefix, Run, Swap};
+pub(crate) use self::session::{
+    AppendedLines, Base, Plan, PlannedBackup, PlannedSwap, Prefix, Run,
+};
 pub(crate) use self::sound::flaw;
-use crate::disk::files::backup::Name;
-use crate::disk::files::once::Taken;
+use crate::disk::files::backup::BackupName;
+use crate::disk::files::once::OnceContents;
 use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::error::{Error, Result};
 
@@ -23,15 +25,15 @@ pub(crate) struct Plans<L = Run> {
     pub(crate) sessions: BTreeMap<String, Arc<Plan<L>>>,
     /// Backups, in the order in which they were made: a later one may be made
     /// of an earlier one.
-    pub(crate) backups: Vec<Arc<Kept<L>>>,
+    pub(crate) backups: Vec<Arc<PlannedBackup<L>>>,
     /// Backups that went with their session. A crash may have left files that were made of them.
-    unmade: Vec<Arc<Kept<L>>>,
+    unmade: Vec<Arc<PlannedBackup<L>>>,
     /// The index of each backup in `backups`, by its file name.
     places: BTreeMap<String, usize>,
     /// Sessions that were deleted: their earlier backups are gone.
     pub(crate) deleted: BTreeSet<String>,
     /// The messages that each session took once.
-    pub(crate) once: BTreeMap<String, Arc<Once>>,
+    pub(crate) once: BTreeMap<String, Arc<PlannedOnce>>,
     pub(crate) records: u64,
     /// The flaw of the first record that no engine wrote.
     unsound: Option<&'static str>,
@@ -39,22 +41,22 @@ pub(crate) struct Plans<L = Run> {
 
 /// The journal's record of the messages that a session took once.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Once {
+pub(crate) struct PlannedOnce {
     /// True if the session was deleted: the content of its file counts no more.
     pub(crate) anew: bool,
     /// The lines that name the messages.
     pub(crate) lines: Vec<String>,
 }
 
-impl Once {
+impl PlannedOnce {
     /// Returns its lines that are not among those taken, each once, in their order.
-    pub(crate) fn missing(&self, taken: &Taken) -> Vec<u8> {
+    pub(crate) fn missing(&self, taken: &OnceContents) -> Vec<u8> {
         let missing = self.lines.iter().map(String::as_bytes);
         distinct(missing.filter(|line| !taken.lines.contains(*line)))
     }
 
     /// True if all its lines are among those taken.
-    pub(crate) fn lacks_nothing(&self, taken: &Taken) -> bool {
+    pub(crate) fn lacks_nothing(&self, taken: &OnceContents) -> bool {
         let mut lines = self.lines.iter().map(String::as_bytes);
         lines.all(|line| taken.lines.contains(line))
     }
@@ -115,7 +117,7 @@ impl Plans {
     }
 }
 
-impl<L: Appended> Plans<L> {
+impl<L: AppendedLines> Plans<L> {
     /// Takes in the content of the next record.
     pub(crate) fn apply(&mut self, record: &Record<'_>) {
         match *record {
@@ -173,7 +175,7 @@ impl<L: Appended> Plans<L> {
             } => {
                 let plan = self.plan(stem);
                 plan.past.before(before);
-                let was = plan.replace(Base::Swapped(Swap {
+                let was = plan.replace(Base::Swapped(PlannedSwap {
                     temp: temp.into(),
                     len: base_len,
                     crc: base_crc,
@@ -207,7 +209,7 @@ impl<L: Appended> Plans<L> {
                 } else {
                     plan.past.earlier.push(Earlier::Kept(backup.into()));
                     plan.set_image(image);
-                    self.keep(Arc::new(Kept {
+                    self.keep(Arc::new(PlannedBackup {
                         name: backup.into(),
                         link: link.into(),
                         plan: was,
@@ -229,7 +231,9 @@ impl<L: Appended> Plans<L> {
 
     /// Notes that the session and its backups are gone.
     fn delete(&mut self, stem: &str, before: Prior<'_>) {
-        let own = |kept: &Arc<Kept<L>>| Name::parse(&kept.name).is_some_and(|n| n.stem == stem);
+        let own = |kept: &Arc<PlannedBackup<L>>| {
+            BackupName::parse(&kept.name).is_some_and(|n| n.stem == stem)
+        };
         let all = std::mem::take(&mut self.backups);
         let (unmade, others): (Vec<_>, Vec<_>) = all.into_iter().partition(own);
         self.unmade.extend(unmade);
@@ -238,9 +242,9 @@ impl<L: Appended> Plans<L> {
             self.keep(kept);
         }
         self.deleted.insert(stem.into());
-        let anew = Once {
+        let anew = PlannedOnce {
             anew: true,
-            ..Once::default()
+            ..PlannedOnce::default()
         };
         self.once.insert(stem.into(), Arc::new(anew));
         let plan = self.plan(stem);
@@ -248,28 +252,28 @@ impl<L: Appended> Plans<L> {
         let was = plan.replace(Base::Deleted);
         plan.past.earlier.push(was.into_earlier());
         plan.past.deleted = true;
-        plan.past.said.push(Said::Nothing);
+        plan.past.said.push(SidecarEffect::Nothing);
     }
 
     /// Returns the backup of this name, if the journal made it.
-    pub(crate) fn backup(&self, name: &str) -> Option<&Kept<L>> {
+    pub(crate) fn backup(&self, name: &str) -> Option<&PlannedBackup<L>> {
         self.places.get(name).map(|&place| &*self.backups[place])
     }
 
     /// Does the same, also for a backup that went with its session since.
-    pub(crate) fn ever_backup(&self, name: &str) -> Option<&Kept<L>> {
+    pub(crate) fn ever_backup(&self, name: &str) -> Option<&PlannedBackup<L>> {
         let unmade = || self.unmade.iter().rev().find(|kept| kept.name == name);
         self.backup(name).or_else(|| unmade().map(Arc::as_ref))
     }
 
-    fn keep(&mut self, kept: Arc<Kept<L>>) {
+    fn keep(&mut self, kept: Arc<PlannedBackup<L>>) {
         let place = self.backups.len();
         self.places.entry(kept.name.clone()).or_insert(place);
         self.backups.push(kept);
     }
 
     /// True if a backup from before the journal's records is gone.
-    pub(crate) fn unmakes(&self, backup: &Name) -> bool {
+    pub(crate) fn unmakes(&self, backup: &BackupName) -> bool {
         self.deleted.contains(&backup.stem) && self.backup(&backup.to_text()).is_none()
     }
 
@@ -359,9 +363,9 @@ mod tests {
 
     #[test]
     fn ids_that_the_journal_has_come_after_those_the_file_has() {
-        let plan = Once {
+        let plan = PlannedOnce {
             lines: ["1\n", "2\n", "1\n"].map(String::from).into(),
-            ..Once::default()
+            ..PlannedOnce::default()
         };
         assert_eq!(plan.after(b"2\n3\n3\n4"), b"3\n1\n2\n");
     }

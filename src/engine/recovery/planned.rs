@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::bytes::Bytes;
-use super::plan::{Base, Earlier, Kept, Plan, Plans, Prefix};
+use super::plan::{Base, Earlier, Plan, PlannedBackup, Plans, Prefix};
 use crate::disk::files::is_taken;
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
@@ -30,7 +30,7 @@ impl<'p> Planned<'p> {
             let len = own.size();
             return self.continued(own, len, plan.appended()).map(Some);
         }
-        self.bytes(Level::Session(plan), log)
+        self.bytes(PlanTarget::Session(plan), log)
     }
 
     /// Returns the last of the session's earlier files that can be put together, and all lines that
@@ -95,7 +95,7 @@ impl<'p> Planned<'p> {
     /// If the files cannot be read.
     pub(crate) fn backup(self, name: &str) -> Result<Option<Bytes>> {
         match self.plans.ever_backup(name) {
-            Some(kept) => self.bytes(Level::Backup(kept), None),
+            Some(kept) => self.bytes(PlanTarget::Backup(kept), None),
             None => self.unplanned(name),
         }
     }
@@ -135,7 +135,7 @@ impl<'p> Planned<'p> {
     /// A session that was taken back many times is the beginning of a backup, which is the
     /// beginning of another, and so on: the depth is the number of reverts since the last
     /// checkpoint, so this walks down and up instead of recursing.
-    fn bytes<'a>(self, mut level: Level<'a>, log: Option<Bytes>) -> Result<Option<Bytes>>
+    fn bytes<'a>(self, mut level: PlanTarget<'a>, log: Option<Bytes>) -> Result<Option<Bytes>>
     where
         'p: 'a,
     {
@@ -146,7 +146,7 @@ impl<'p> Planned<'p> {
             };
             above.push((prefix.len, level));
             match self.plans.ever_backup(&prefix.of) {
-                Some(kept) => level = Level::Backup(kept),
+                Some(kept) => level = PlanTarget::Backup(kept),
                 None => break self.unplanned(&prefix.of)?,
             }
         };
@@ -161,7 +161,7 @@ impl<'p> Planned<'p> {
     }
 
     /// Does the work of [`bytes`](Self::bytes) for a file that is the beginning of no backup.
-    fn grounded(self, level: Level<'_>, log: Option<Bytes>) -> Result<Option<Bytes>> {
+    fn grounded(self, level: PlanTarget<'_>, log: Option<Bytes>) -> Result<Option<Bytes>> {
         let plan = level.plan();
         let lines = plan.journalled().unwrap_or_default().1;
         if plan.base == Base::Deleted {
@@ -173,8 +173,8 @@ impl<'p> Planned<'p> {
         };
         let found = match (temp, level) {
             (Some(temp), _) => Some(Bytes::whole(Some(temp), self.dir)?),
-            (None, Level::Session(_)) => log.or_else(|| plan.begins_empty().then(Bytes::none)),
-            (None, Level::Backup(_)) => self.kept_as_is(level)?,
+            (None, PlanTarget::Session(_)) => log.or_else(|| plan.begins_empty().then(Bytes::none)),
+            (None, PlanTarget::Backup(_)) => self.kept_as_is(level)?,
         };
         let Some(found) = found else { return Ok(None) };
         let end = plan.base_end().unwrap_or_else(|| found.size());
@@ -194,8 +194,8 @@ impl<'p> Planned<'p> {
     }
 
     /// Returns a backup's file as it stands.
-    fn kept_as_is(self, level: Level<'_>) -> Result<Option<Bytes>> {
-        let Level::Backup(kept) = level else {
+    fn kept_as_is(self, level: PlanTarget<'_>) -> Result<Option<Bytes>> {
+        let PlanTarget::Backup(kept) = level else {
             return Ok(None);
         };
         let file = self.kept_log(kept)?;
@@ -213,7 +213,7 @@ impl<'p> Planned<'p> {
 
     /// Returns the file of a backup that the journal made. Its second name may become the backup's
     /// between two looks, never the other way round.
-    fn kept_log(self, kept: &Kept) -> Result<Option<Arc<dyn StorageFile>>> {
+    fn kept_log(self, kept: &PlannedBackup) -> Result<Option<Arc<dyn StorageFile>>> {
         for name in [&kept.name, &kept.link, &kept.name] {
             let found = self.open_if_there(&self.backups.join(name))?;
             if found.is_some() {
@@ -235,12 +235,12 @@ impl<'p> Planned<'p> {
 
 /// A plan, and the session or backup that it is for.
 #[derive(Debug, Clone, Copy)]
-enum Level<'a> {
+enum PlanTarget<'a> {
     Session(&'a Plan),
-    Backup(&'a Kept),
+    Backup(&'a PlannedBackup),
 }
 
-impl<'a> Level<'a> {
+impl<'a> PlanTarget<'a> {
     fn plan(self) -> &'a Plan {
         match self {
             Self::Session(plan) => plan,

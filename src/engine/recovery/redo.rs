@@ -26,14 +26,14 @@ use super::plan::{Base, Plan, Plans};
 use super::planned::Planned;
 use super::report::RecoveryReport;
 use crate::disk::copies::lost::Copies;
-use crate::disk::files::backup::Name;
+use crate::disk::files::backup::BackupName;
 use crate::disk::files::{self, is_temp_name, log_path};
 use crate::error::{Error, Result};
 use crate::ground::storage::{DirEntry, FileKind, Storage};
 
 /// The places of a store's files.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Places<'a> {
+pub(crate) struct StorePlaces<'a> {
     pub(crate) dir: &'a Path,
     /// The directory for damaged sidecars, and for sessions of others that have the name of a
     /// sidecar.
@@ -53,7 +53,7 @@ pub(crate) struct Places<'a> {
 /// same again.
 pub(crate) fn redo(
     storage: &dyn Storage,
-    places: Places<'_>,
+    places: StorePlaces<'_>,
     plans: &Plans,
     temps: u64,
     copies: &mut Copies<'_>,
@@ -75,7 +75,7 @@ pub(crate) fn redo(
 /// As the operating system reports them.
 pub(crate) fn clear(
     storage: &dyn Storage,
-    places: Places<'_>,
+    places: StorePlaces<'_>,
     known: bool,
     report: &mut RecoveryReport,
 ) -> Result<Option<Vec<DirEntry>>> {
@@ -94,7 +94,7 @@ pub(crate) fn clear(
 /// As [`redo`].
 pub(crate) fn redo_adopted(
     storage: &dyn Storage,
-    places: Places<'_>,
+    places: StorePlaces<'_>,
     plans: &Plans,
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
@@ -126,7 +126,7 @@ struct Redo<'a> {
 impl<'a> Redo<'a> {
     fn new(
         storage: &'a dyn Storage,
-        places: Places<'a>,
+        places: StorePlaces<'a>,
         temps: u64,
         report: &'a mut RecoveryReport,
     ) -> Self {
@@ -175,7 +175,7 @@ impl<'a> Redo<'a> {
             }
         }
         for kept in &plans.backups {
-            let name = Name::parse(&kept.name);
+            let name = BackupName::parse(&kept.name);
             let shared = name.is_some_and(|name| changed.contains(&*name.stem));
             self.backup(kept, shared)?;
         }

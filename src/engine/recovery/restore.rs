@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::plan::Plans;
-use super::redo::{Places, SCRATCH_PREFIX};
+use super::redo::{SCRATCH_PREFIX, StorePlaces};
 use super::survey::Surveyed;
 use crate::disk::copies::copy_file::CopyFile;
-use crate::disk::copies::{Copy, Said};
+use crate::disk::copies::{Copy, SidecarCopy};
 use crate::disk::session_file::{self, SessionMeta};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage};
@@ -22,7 +22,11 @@ use crate::ground::storage::{OpenMode, Storage};
 /// # Errors
 /// As the operating system reports them. Served without its sidecar, a session would show truncated
 /// lines, and its copy would be replaced with that state.
-pub(crate) fn write(storage: &dyn Storage, places: Places<'_>, found: &Surveyed) -> Result<()> {
+pub(crate) fn write(
+    storage: &dyn Storage,
+    places: StorePlaces<'_>,
+    found: &Surveyed,
+) -> Result<()> {
     let dir = places.dir;
     let restored = found.restored.iter();
     let restored = restored.map(|(stem, restored)| (stem.as_str(), &restored.meta));
@@ -111,7 +115,7 @@ pub(crate) fn copy(
     copies.sync()
 }
 
-fn said(storage: &dyn Storage, dir: &Path, stem: &str) -> Option<Said> {
+fn said(storage: &dyn Storage, dir: &Path, stem: &str) -> Option<SidecarCopy> {
     let path = dir.join(session_file::sidecar_name(stem));
     let meta = session_file::decode_sidecar(&read_bytes(storage, &path).ok()?).ok()?;
     let log = files::open_log(storage, dir, stem, OpenMode::Read).ok()?;
@@ -119,5 +123,5 @@ fn said(storage: &dyn Storage, dir: &Path, stem: &str) -> Option<Said> {
         Some(log) => log.info().ok()?.len,
         None => 0,
     };
-    Said::beside(log.as_deref(), len, meta).ok()
+    SidecarCopy::beside(log.as_deref(), len, meta).ok()
 }

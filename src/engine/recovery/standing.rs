@@ -12,13 +12,13 @@ use crate::ground::storage::{OpenMode, Storage};
 
 /// The present state of a session's two files.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct FilesState {
     len: u64,
     crc: u32,
     sidecar: Vec<u8>,
 }
 
-impl Standing {
+impl FilesState {
     /// Reads them whole.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use crate::ground::storage::{DirEntry, FileKind, Storage};
 
 /// The changes of other programs to sessions that the journal names.
 #[derive(Debug, Default)]
-pub(crate) struct Others {
+pub(crate) struct ForeignChanges {
     /// Sessions that are deleted and were made again.
     pub(crate) revived: Vec<(String, Option<SessionMeta>)>,
     /// Sessions with files that were removed.
@@ -49,11 +49,11 @@ pub(crate) struct Surveyed {
 pub(crate) fn survey(
     (storage, dir): (&dyn Storage, &Path),
     entries: Option<Vec<DirEntry>>,
-    (plans, mut others): (&Plans, Others),
+    (plans, mut others): (&Plans, ForeignChanges),
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
 ) -> Result<Surveyed> {
-    let Listed {
+    let ListedFiles {
         mut sidecars,
         mut logs,
         blocked,
@@ -153,7 +153,7 @@ pub(crate) fn survey(
 
 /// Names of files that may be sessions'.
 #[derive(Default)]
-struct Listed {
+struct ListedFiles {
     sidecars: Vec<String>,
     logs: Vec<String>,
     /// Names that other things have: no session can have them.
@@ -173,8 +173,8 @@ fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
 /// damaged sidecar, for the history is there, and it is moved out of the way when a sidecar is
 /// written. A link there counts as one that cannot be read: the sidecar behind it may say how much
 /// of the session is hidden.
-fn sorted(entries: Vec<DirEntry>, report: &mut RecoveryReport) -> Listed {
-    let mut listed = Listed::default();
+fn sorted(entries: Vec<DirEntry>, report: &mut RecoveryReport) -> ListedFiles {
+    let mut listed = ListedFiles::default();
     let mut no_sidecars = Vec::new();
     for DirEntry { name, kind } in entries {
         let log = name.strip_suffix(LOG);

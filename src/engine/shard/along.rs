@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::shared::Shared;
-use crate::disk::archive::{self, Part};
-use crate::disk::files::backup::{BackupReason, Name, Stored};
+use crate::disk::archive::{self, ArchivePart};
+use crate::disk::files::backup::{BackupName, BackupReason, Stored};
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::{self, once};
 use crate::disk::session_file;
@@ -40,17 +40,17 @@ pub(crate) struct Move {
 /// A backup that moves along.
 #[derive(Debug)]
 pub(super) struct MovedBackup {
-    was: Name,
+    was: BackupName,
     /// The name of the copy until it has the new one.
     pub(super) link: String,
-    pub(super) name: Name,
+    pub(super) name: BackupName,
 }
 
 /// A part of an archive that moves along.
 #[derive(Debug)]
 struct MovedPart {
-    was: Part,
-    part: Part,
+    was: ArchivePart,
+    part: ArchivePart,
 }
 
 impl Move {
@@ -67,7 +67,7 @@ impl Move {
         let backups = shared.backups.of(old).into_iter().zip(next..);
         let backups = backups.map(|(stored, number)| MovedBackup {
             link: shared.next_temp(),
-            name: Name {
+            name: BackupName {
                 stem: new.to_string(),
                 // A number that a caller wrote down finds the same backup, unless it is another's.
                 number: if next == 1 {
@@ -82,7 +82,7 @@ impl Move {
         let last = shared.archive.of(new).pop().map_or(0, |part| part.last);
         let parts = shared.archive.of(old).into_iter();
         let parts = parts.map(|was| MovedPart {
-            part: Part {
+            part: ArchivePart {
                 stem: new.to_string(),
                 first: last + was.first,
                 last: last + was.last,
@@ -227,7 +227,7 @@ impl Move {
         let numbers = self.backups.iter().map(|backup| backup.name.number);
         let kept_numbers = self.backups.iter().all(|b| b.name.number == b.was.number);
         if kept_numbers && self.highest > numbers.max().unwrap_or(0) {
-            let highest = Name {
+            let highest = BackupName {
                 stem: self.entry.stem.to_string(),
                 number: self.highest,
                 reason: BackupReason::Revert,

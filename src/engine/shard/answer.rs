@@ -25,7 +25,7 @@ pub(crate) enum Ack {
         number: u64,
     },
     /// Boxed: every staged change is as large as the largest.
-    Told(Box<dyn Told>),
+    Told(Box<dyn AnswerReceiver>),
 }
 
 impl Ack {
@@ -58,7 +58,7 @@ impl Ack {
 }
 
 /// A receiver that gets more than the fact that a change holds.
-pub(crate) trait Told: Debug + Send {
+pub(crate) trait AnswerReceiver: Debug + Send {
     /// See [`Ack::settle`].
     fn settle(self: Box<Self>, result: &Result<()>, wakers: &mut Vec<Waker>);
 }
@@ -69,14 +69,14 @@ struct Valued<T> {
     value: T,
 }
 
-impl<T: Debug + Send> Told for Valued<T> {
+impl<T: Debug + Send> AnswerReceiver for Valued<T> {
     fn settle(self: Box<Self>, result: &Result<()>, wakers: &mut Vec<Waker>) {
         let Self { answer, value } = *self;
         wakers.extend(answer.fulfil(result.clone().map(|()| value)));
     }
 }
 
-impl Told for Vec<Answer<()>> {
+impl AnswerReceiver for Vec<Answer<()>> {
     fn settle(self: Box<Self>, result: &Result<()>, wakers: &mut Vec<Waker>) {
         for answer in *self {
             wakers.extend(answer.fulfil(result.clone()));

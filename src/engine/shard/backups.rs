@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::disk::files::backup::{self, Name, Stored};
+use crate::disk::files::backup::{self, BackupName, Stored};
 use crate::disk::files::{self, sidecar};
 use crate::disk::session_file::{self, SessionMeta};
 use crate::ground::storage::{OpenMode, Storage};
@@ -18,12 +18,12 @@ pub(crate) struct Backups {
     pub(crate) dir: PathBuf,
     /// True if the name of `dir` is known to be on disk.
     pub(crate) synced: Arc<AtomicBool>,
-    known: Mutex<Known>,
+    known: Mutex<KnownBackups>,
 }
 
 /// Backups by session, by number.
 #[derive(Debug, Default)]
-struct Known {
+struct KnownBackups {
     here: BTreeMap<String, BTreeMap<u64, Stored>>,
     /// The highest number given to a backup of a session for which a marker file exists.
     marked: BTreeMap<String, u64>,
@@ -62,7 +62,7 @@ impl Backups {
     ///
     /// # Errors
     /// As the operating system reports them.
-    pub(crate) fn keep_number(&self, storage: &dyn Storage, name: &Name) -> io::Result<()> {
+    pub(crate) fn keep_number(&self, storage: &dyn Storage, name: &BackupName) -> io::Result<()> {
         let old = {
             let known = self.known.lock();
             let newer = known
@@ -91,13 +91,13 @@ impl Backups {
     }
 
     /// Returns the sidecar that went with a backup, if one was kept.
-    pub(crate) fn sidecar(&self, storage: &dyn Storage, name: &Name) -> Option<SessionMeta> {
+    pub(crate) fn sidecar(&self, storage: &dyn Storage, name: &BackupName) -> Option<SessionMeta> {
         let bytes = sidecar::read_bytes(storage, &self.dir.join(name.sidecar())).ok()?;
         session_file::decode_sidecar(&bytes).ok()
     }
 
     /// Returns the path of a backup.
-    pub(crate) fn path(&self, name: &Name) -> PathBuf {
+    pub(crate) fn path(&self, name: &BackupName) -> PathBuf {
         self.dir.join(name.to_text())
     }
 
@@ -129,7 +129,7 @@ impl Backups {
     }
 
     /// Forgets a backup that is about to be removed; returns true if it was there.
-    pub(crate) fn forget(&self, name: &Name) -> bool {
+    pub(crate) fn forget(&self, name: &BackupName) -> bool {
         let mut known = self.known.lock();
         let stored = remove(&mut known.here, name);
         let found = stored.is_some();
@@ -140,7 +140,7 @@ impl Backups {
     }
 
     /// Puts a [forgotten](Self::forget) backup back, unless its session was deleted meanwhile.
-    pub(crate) fn recall(&self, name: &Name) {
+    pub(crate) fn recall(&self, name: &BackupName) {
         let mut known = self.known.lock();
         if let Some(stored) = remove(&mut known.dying, name) {
             insert(&mut known.here, stored);
@@ -148,7 +148,7 @@ impl Backups {
     }
 
     /// Notes that the file of a [forgotten](Self::forget) backup is gone.
-    pub(crate) fn gone(&self, name: &Name) {
+    pub(crate) fn gone(&self, name: &BackupName) {
         remove(&mut self.known.lock().dying, name);
     }
 
@@ -174,7 +174,7 @@ fn insert(all: &mut BTreeMap<String, BTreeMap<u64, Stored>>, stored: Stored) {
 
 /// Takes out the backup with exactly this name: a session that was deleted numbers its backups
 /// anew.
-fn remove(all: &mut BTreeMap<String, BTreeMap<u64, Stored>>, name: &Name) -> Option<Stored> {
+fn remove(all: &mut BTreeMap<String, BTreeMap<u64, Stored>>, name: &BackupName) -> Option<Stored> {
     let own = all.get_mut(&name.stem)?;
     if own.get(&name.number)?.name != *name {
         return None;

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use super::along::Move;
 use super::answer::Ack;
 use super::rebase::Rebasing;
-use super::rewrite::Prepared;
+use super::rewrite::PreparedFile;
 use crate::Durability;
 use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file::{Meta, MetaStep};
@@ -26,12 +26,12 @@ pub(crate) struct Op {
     /// is synced.
     pub(crate) shown: bool,
     pub(crate) ack: Ack,
-    pub(crate) change: Change,
+    pub(crate) change: SessionChange,
 }
 
 /// The change to a session once the record holds.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum SessionChange {
     Append {
         added: Added,
         meta: MetaStep,
@@ -73,7 +73,7 @@ pub(crate) struct Added {
 /// A new session file that takes the old one's name.
 #[derive(Debug)]
 pub(crate) struct Swap {
-    pub(crate) prepared: Prepared,
+    pub(crate) prepared: PreparedFile,
     /// Length of the lines that were added to the prepared file since, bytes.
     pub(crate) tail: u64,
     pub(crate) tail_lines: u64,
@@ -101,7 +101,7 @@ pub(crate) enum Origin {
     Moved(Arc<Move>),
 }
 
-impl Change {
+impl SessionChange {
     /// Updates `sidecar` to its state after this change, if the change leaves one.
     pub(crate) fn change(&self, sidecar: &mut Meta) {
         match self {

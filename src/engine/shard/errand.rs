@@ -20,7 +20,7 @@ pub(super) struct Errand {
     pub(super) shard: usize,
     pub(super) session: usize,
     pub(super) purpose: Purpose,
-    pub(super) lines: Option<NewLines>,
+    pub(super) lines: Option<LinesToWrite>,
     pub(super) sidecar: Option<NewSidecar>,
     /// When it began.
     pub(super) started: Duration,
@@ -36,7 +36,7 @@ pub(super) enum Purpose {
 
 /// Lines for a session file, and where they go.
 #[derive(Debug)]
-pub(super) struct NewLines {
+pub(super) struct LinesToWrite {
     pub(super) file: Arc<dyn StorageFile>,
     pub(super) at: u64,
     pub(super) bytes: Vec<u8>,
@@ -55,7 +55,7 @@ pub(super) struct NewSidecar {
 
 /// The result of an errand.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct ErrandResult {
     pub(super) errand: Errand,
     pub(super) lines: io::Result<()>,
     /// `None` if it was not tried.
@@ -64,10 +64,10 @@ pub(super) struct Done {
 
 impl Errand {
     /// Writes. The sidecar follows only if the lines that it counts were written.
-    pub(super) fn run(self, shared: &Shared) -> Done {
-        let lines = self.lines.as_ref().map_or(Ok(()), NewLines::write);
+    pub(super) fn run(self, shared: &Shared) -> ErrandResult {
+        let lines = self.lines.as_ref().map_or(Ok(()), LinesToWrite::write);
         let sidecar = self.sidecar.as_ref().filter(|_| lines.is_ok());
-        Done {
+        ErrandResult {
             sidecar: sidecar.map(|sidecar| sidecar.write(shared)),
             lines,
             errand: self,
@@ -75,7 +75,7 @@ impl Errand {
     }
 }
 
-impl NewLines {
+impl LinesToWrite {
     pub(super) fn write(&self) -> io::Result<()> {
         self.file.write_all_at(&self.bytes, self.at)
     }

@@ -12,7 +12,7 @@ use super::session::{LastCopy, Session};
 use super::shared::Shared;
 use super::turn::Turn;
 use super::{Resident, Shard};
-use crate::disk::copies::{Copy, Said};
+use crate::disk::copies::{Copy, SidecarCopy};
 use crate::disk::files::sidecar::Sidecar;
 use crate::disk::files::{self, is_taken, kind_of};
 use crate::disk::session_file;
@@ -81,7 +81,7 @@ impl Shard {
             Ok(log) => log.flatten(),
             Err(error) => return self.copy_later(id, &error),
         };
-        match Said::beside(log.as_deref(), len, meta.to_sidecar()) {
+        match SidecarCopy::beside(log.as_deref(), len, meta.to_sidecar()) {
             Ok(said) => {
                 let session = self.session(id);
                 session.copied = Some(LastCopy {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::owed::{Kept, SYNC_EACH};
+use super::owed::{SYNC_EACH, UnsyncedFile};
 use crate::disk::copies::Copy;
 use crate::error::Error;
 use crate::ground::storage::StorageFile;
@@ -36,7 +36,7 @@ pub(crate) struct Flushed {
     /// Its log, if that is open.
     pub(crate) log: Option<Arc<dyn StorageFile>>,
     /// Its sidecar, if that was written.
-    pub(crate) sidecar: Option<Kept>,
+    pub(crate) sidecar: Option<UnsyncedFile>,
     /// True if something was written through a descriptor that is closed.
     pub(crate) unheld: bool,
 }

@@ -4,10 +4,10 @@ use super::Shard;
 use super::answer::{Ack, Answer};
 use super::change::Origin;
 use super::rebase::{Rebase, Rebasing, Target};
-use super::source::Source;
+use super::source::FileSource;
 use super::turn::Turn;
 use crate::disk::files;
-use crate::disk::files::backup::{BackupReason, Name};
+use crate::disk::files::backup::{BackupName, BackupReason};
 use crate::disk::session_file::Conversation;
 use std::sync::Arc;
 
@@ -58,14 +58,14 @@ impl Shard {
         id: usize,
         reason: BackupReason,
         turn: &Turn<'_>,
-    ) -> Option<(String, Name)> {
+    ) -> Option<(String, BackupName)> {
         let session = self.session(id);
         if session.settled.end == 0 {
             return None;
         }
         let stem = &session.entry.stem;
         let millis = turn.shared.clock.now().unix_timestamp_nanos() / 1_000_000;
-        let name = Name {
+        let name = BackupName {
             stem: stem.to_string(),
             number: turn.shared.backups.next_number(stem),
             reason,
@@ -95,7 +95,7 @@ impl Shard {
             .keep
             .as_ref()
             .map(|(link, _)| (log, backups.join(link)));
-        let source = Source::Rebase(Rebase {
+        let source = FileSource::Rebase(Rebase {
             backups,
             synced: shared.backups.synced.clone(),
             keep,

@@ -20,14 +20,14 @@ pub(crate) struct Inbox {
 #[derive(Debug)]
 pub(crate) enum Item {
     /// To append the lines that are queued with it. The caller is answered by number.
-    Append(Append),
+    Append(QueuedAppend),
     /// Anything else.
     Command(Command),
 }
 
 /// Lines for a session whose place is known.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Append {
+pub(crate) struct QueuedAppend {
     pub(crate) session: u32,
     pub(crate) count: u32,
     pub(crate) level: Durability,

@@ -169,7 +169,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::super::answer::Ack;
-    use super::super::change::Change;
+    use super::super::change::SessionChange;
     use super::*;
 
     fn op(id: usize) -> Op {
@@ -179,7 +179,7 @@ mod tests {
             imaged: 0,
             shown: false,
             ack: Ack::Nobody,
-            change: Change::Delete,
+            change: SessionChange::Delete,
         }
     }
 

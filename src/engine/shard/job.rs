@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::loaded::{Loaded, Lost};
 use super::locate::{self, Located};
-use super::rewrite::{self, More, Prepared};
+use super::rewrite::{self, More, PreparedFile};
 use super::shared::Shared;
-use super::source::Source;
+use super::source::FileSource;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::conversation;
 use crate::disk::journal::pool::{SegmentPool, reserve};
@@ -49,12 +49,12 @@ pub(crate) enum Job {
     Rewrite {
         owner: Owner,
         temp: String,
-        source: Source,
+        source: FileSource,
     },
     /// Add the changes made since to a compaction's copy.
     Extend {
         owner: Owner,
-        prepared: Prepared,
+        prepared: PreparedFile,
         more: More,
         /// True if the session's commands wait for it.
         awaited: bool,
@@ -70,23 +70,23 @@ pub(crate) enum Job {
 
 /// The report of a job that ended.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum JobReport {
     /// To its owner.
-    Done { owner: Owner, done: Done },
+    Done { owner: Owner, done: JobResult },
     /// The store must stop.
     Fatal(Error),
 }
 
 /// The result of a job.
 #[derive(Debug)]
-pub(crate) enum Done {
+pub(crate) enum JobResult {
     Measured(Result<Loaded>),
     Located(Result<Located>),
     Controls(Result<Conversation>),
     /// The file of this name is ready, or nothing is left of it.
     Rewritten {
         temp: String,
-        prepared: Result<Prepared>,
+        prepared: Result<PreparedFile>,
     },
 }
 
@@ -112,41 +112,43 @@ impl Job {
     /// True if no command waits for it, unless a caller asked for a compaction.
     pub(crate) fn compacts(&self) -> bool {
         match self {
-            Self::Rewrite { source, .. } => matches!(source, Source::Live { .. }),
+            Self::Rewrite { source, .. } => matches!(source, FileSource::Live { .. }),
             Self::Extend { awaited, .. } => !awaited && self.is_long(),
             _ => false,
         }
     }
 
     /// Returns what its owner must be told if the work never ends.
-    pub(crate) fn lost(&self, error: Error) -> Option<Outcome> {
+    pub(crate) fn lost(&self, error: Error) -> Option<JobReport> {
         let (owner, done) = match self {
-            Self::Measure { owner, .. } => (*owner, Done::Measured(Err(error))),
-            Self::Locate { owner, .. } => (*owner, Done::Located(Err(error))),
-            Self::Controls { owner, .. } => (*owner, Done::Controls(Err(error))),
+            Self::Measure { owner, .. } => (*owner, JobResult::Measured(Err(error))),
+            Self::Locate { owner, .. } => (*owner, JobResult::Located(Err(error))),
+            Self::Controls { owner, .. } => (*owner, JobResult::Controls(Err(error))),
             Self::Rewrite { owner, temp, .. } => {
                 let (temp, prepared) = (temp.clone(), Err(error));
-                (*owner, Done::Rewritten { temp, prepared })
+                (*owner, JobResult::Rewritten { temp, prepared })
             }
             Self::Extend {
                 owner, prepared, ..
             } => {
                 let (temp, prepared) = (prepared.temp.clone(), Err(error));
-                (*owner, Done::Rewritten { temp, prepared })
+                (*owner, JobResult::Rewritten { temp, prepared })
             }
             Self::Close(_) | Self::PrepareSegment(_) | Self::Stop => return None,
         };
-        Some(Outcome::Done { owner, done })
+        Some(JobReport::Done { owner, done })
     }
 
     /// Does the work; returns what must be reported.
-    pub(crate) fn run(self, shared: &Shared) -> Option<Outcome> {
+    pub(crate) fn run(self, shared: &Shared) -> Option<JobReport> {
         let (owner, done) = match self {
-            Self::Measure { owner, loaded } => (owner, Done::Measured(measured(shared, loaded))),
+            Self::Measure { owner, loaded } => {
+                (owner, JobResult::Measured(measured(shared, loaded)))
+            }
             Self::Locate { owner, file, query } => {
                 let located =
                     locate::locate(&*file, &query).map_err(|e| Error::io("read", &shared.dir, e));
-                (owner, Done::Located(located))
+                (owner, JobResult::Located(located))
             }
             Self::Controls {
                 owner,
@@ -156,7 +158,7 @@ impl Job {
             } => {
                 let read = conversation::read(file.as_deref(), len, &rest)
                     .map_err(|e| Error::io("read", &shared.dir, e));
-                (owner, Done::Controls(read))
+                (owner, JobResult::Controls(read))
             }
             Self::Rewrite {
                 owner,
@@ -164,14 +166,14 @@ impl Job {
                 source,
             } => {
                 let mut prepared = rewrite::prepare(shared, &temp, &source);
-                if matches!(source, Source::Live { .. }) {
+                if matches!(source, FileSource::Live { .. }) {
                     if matches!(prepared, Err(Error::StorageFull { .. })) && release_reserve(shared)
                     {
                         prepared = rewrite::prepare(shared, &temp, &source);
                     }
                     count_copied(shared, 0, &prepared);
                 }
-                (owner, Done::Rewritten { temp, prepared })
+                (owner, JobResult::Rewritten { temp, prepared })
             }
             Self::Extend {
                 owner,
@@ -182,7 +184,7 @@ impl Job {
                 let (temp, before) = (prepared.temp.clone(), prepared.len);
                 let prepared = rewrite::extend(shared, prepared, &more);
                 count_copied(shared, before, &prepared);
-                (owner, Done::Rewritten { temp, prepared })
+                (owner, JobResult::Rewritten { temp, prepared })
             }
             Self::Close(file) => {
                 drop(file);
@@ -194,11 +196,11 @@ impl Job {
                 let error = pool.prepare().err()?;
                 shared.warn(&error, "the next journal segment is not ready");
                 let fatal = matches!(error, Error::Poisoned { .. });
-                return fatal.then_some(Outcome::Fatal(error));
+                return fatal.then_some(JobReport::Fatal(error));
             }
             Self::Stop => return None,
         };
-        Some(Outcome::Done { owner, done })
+        Some(JobReport::Done { owner, done })
     }
 }
 
@@ -213,7 +215,7 @@ fn release_reserve(shared: &Shared) -> bool {
 }
 
 /// Counts the bytes that a compaction's copy has beyond `before`.
-fn count_copied(shared: &Shared, before: u64, copy: &Result<Prepared>) {
+fn count_copied(shared: &Shared, before: u64, copy: &Result<PreparedFile>) {
     let copied = copy.as_ref().map_or(0, |copy| copy.len - before);
     shared.counters.compaction_bytes.add(copied);
 }

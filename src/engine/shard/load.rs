@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::job::Job;
 use super::loaded::{Loaded, Lost};
 use super::request::Waiting;
-use super::session::{Position, Session};
+use super::session::{Session, SessionExtent};
 use super::shared::Shared;
 use super::turn::Turn;
 use super::{Failed, Loading, MEASURE_INLINE, Resident, Shard};
@@ -111,7 +111,7 @@ impl Shard {
             meta.count = i64::try_from(loaded.extent.lines).unwrap_or(i64::MAX);
         }
         session.start = loaded.extent.start;
-        session.settled = Position {
+        session.settled = SessionExtent {
             end: loaded.extent.end,
             crc: loaded.extent.crc,
             lines: loaded.extent.lines,

@@ -69,7 +69,7 @@ pub(crate) fn locate_nearby(file: &dyn StorageFile, query: &Query) -> io::Result
         return locate(file, query).map(Some);
     }
     // The line that `start` cuts through does not count.
-    let mut search = Search::new(query);
+    let mut search = LineSearch::new(query);
     for_each_line_back(file, start, query.end, &mut |raw| {
         raw.begin > start && search.take(raw)
     })?;
@@ -81,12 +81,12 @@ pub(crate) fn locate_nearby(file: &dyn StorageFile, query: &Query) -> io::Result
 /// # Errors
 /// As the operating system reports them.
 pub(crate) fn locate(file: &dyn StorageFile, query: &Query) -> io::Result<Located> {
-    let mut search = Search::new(query);
+    let mut search = LineSearch::new(query);
     for_each_line_back(file, query.start, query.end, &mut |raw| search.take(raw))?;
     Ok(search.end())
 }
 
-struct Search<'a> {
+struct LineSearch<'a> {
     query: &'a Query,
     /// Lines met so far, and messages among them.
     lines: u64,
@@ -97,7 +97,7 @@ struct Search<'a> {
     cut: Option<Located>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> LineSearch<'a> {
     fn new(query: &'a Query) -> Self {
         Self {
             query,

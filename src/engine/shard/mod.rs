@@ -101,7 +101,7 @@ use bytes::Bytes;
 
 use self::answer::Ack;
 use self::handles::Handles;
-use self::job::{Done, Owner};
+use self::job::{JobResult, Owner};
 use self::places::Places;
 use self::request::{Command, Manner, Request, Waiting};
 use self::session::Session;
@@ -237,13 +237,13 @@ impl Shard {
 
     /// Takes in the result of a background job. The caller then [pumps](Self::pump) the requests
     /// that waited for it.
-    pub(crate) fn done(&mut self, id: usize, done: Done, turn: &mut Turn<'_>) {
+    pub(crate) fn done(&mut self, id: usize, done: JobResult, turn: &mut Turn<'_>) {
         match done {
-            Done::Measured(Ok(loaded)) => self.install(id, loaded, turn),
-            Done::Measured(Err(error)) => self.load_failed(id, &error, turn),
-            Done::Located(located) => self.located(id, located, turn),
-            Done::Controls(read) => self.controls_read(id, read, turn),
-            Done::Rewritten { temp, prepared } => self.rewritten(id, &temp, prepared, turn),
+            JobResult::Measured(Ok(loaded)) => self.install(id, loaded, turn),
+            JobResult::Measured(Err(error)) => self.load_failed(id, &error, turn),
+            JobResult::Located(located) => self.located(id, located, turn),
+            JobResult::Controls(read) => self.controls_read(id, read, turn),
+            JobResult::Rewritten { temp, prepared } => self.rewritten(id, &temp, prepared, turn),
         }
     }
 

@@ -23,10 +23,10 @@ use super::answer::Ack;
 use super::change::{Origin, Swap};
 use super::job::Owner;
 use super::request::{Command, Manner, Request};
-use super::rewrite::Prepared;
+use super::rewrite::PreparedFile;
 use super::session::{Pending, Session};
 use super::shared::Shared;
-use super::source::{FileLines, Moved, Source};
+use super::source::{FileLines, FileSource, Moved};
 use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::Durability;
@@ -264,7 +264,7 @@ impl Shard {
         }
         session.created(turn.now);
         let origin = Origin::Moved(moved.moving.clone());
-        self.start_rewrite(id, Source::Moved(moved), origin, ack, turn);
+        self.start_rewrite(id, FileSource::Moved(moved), origin, ack, turn);
     }
 
     /// Returns the lines of both, and the sidecar that describes both.
@@ -352,7 +352,13 @@ impl Shard {
     }
 
     /// Records of each backup that the session had that content, and that it became a backup.
-    fn push_backups(&mut self, id: usize, moving: &Move, prepared: &Prepared, turn: &mut Turn<'_>) {
+    fn push_backups(
+        &mut self,
+        id: usize,
+        moving: &Move,
+        prepared: &PreparedFile,
+        turn: &mut Turn<'_>,
+    ) {
         let session = self.session(id);
         let sidecar = session.recorded_sidecar();
         let image = session_file::encode_sidecar(&session.staged.meta.to_sidecar());
@@ -403,7 +409,7 @@ impl Shard {
         &mut self,
         id: usize,
         moving: &Move,
-        prepared: &Prepared,
+        prepared: &PreparedFile,
         turn: &Turn<'_>,
     ) -> Result<()> {
         let shared = turn.shared;

@@ -4,13 +4,13 @@
 //! in flight are kept apart from those that hold: a message that is delivered again while its first
 //! delivery may still be refused waits for that.
 
-use crate::disk::files::once::Taken;
+use crate::disk::files::once::OnceContents;
 
 /// The messages that a session took once.
 #[derive(Debug, Default)]
 pub(super) struct Once {
     /// The content of its files, with the lines still to be written; `None` before they were read.
-    pub(super) known: Option<Taken>,
+    pub(super) known: Option<OnceContents>,
     /// Lines that hold and are not in a file, oldest first.
     pub(super) unwritten: Vec<Box<str>>,
     /// Lines in flight.
@@ -25,7 +25,7 @@ impl Once {
     }
 
     /// Takes in the content of its files.
-    pub(super) fn read(&mut self, mut taken: Taken) {
+    pub(super) fn read(&mut self, mut taken: OnceContents) {
         let unwritten = self.unwritten.iter().map(|line| line.as_bytes().to_vec());
         taken.lines.extend(unwritten);
         self.known = Some(taken);

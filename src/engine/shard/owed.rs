@@ -21,30 +21,30 @@ pub(crate) struct Owed {
     pub(super) dirty: bool,
     /// True if something was written through a descriptor that is closed.
     unheld: bool,
-    sidecar: Option<Kept>,
+    sidecar: Option<UnsyncedFile>,
 }
 
 /// A file kept open until it is synced, unless its descriptor is needed.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    place: Arc<Place>,
+pub(crate) struct UnsyncedFile {
+    place: Arc<FilePlace>,
     inode: u64,
 }
 
-type Place = Mutex<Option<Arc<dyn StorageFile>>>;
+type FilePlace = Mutex<Option<Arc<dyn StorageFile>>>;
 
 /// The files that are kept open.
 #[derive(Debug, Default)]
-pub(crate) struct Keeper(Mutex<Vec<Weak<Place>>>);
+pub(crate) struct Keeper(Mutex<Vec<Weak<FilePlace>>>);
 
 impl Keeper {
-    fn keep(&self, file: Arc<dyn StorageFile>, inode: u64) -> Option<Kept> {
+    fn keep(&self, file: Arc<dyn StorageFile>, inode: u64) -> Option<UnsyncedFile> {
         let mut places = self.0.lock();
         places.retain(|place| place.strong_count() > 0);
         (places.len() < SYNC_EACH).then(|| {
-            let place = Arc::new(Place::new(Some(file)));
+            let place = Arc::new(FilePlace::new(Some(file)));
             places.push(Arc::downgrade(&place));
-            Kept { place, inode }
+            UnsyncedFile { place, inode }
         })
     }
 
@@ -56,7 +56,7 @@ impl Keeper {
     }
 }
 
-impl Kept {
+impl UnsyncedFile {
     /// The file, unless it was closed.
     pub(crate) fn file(&self) -> Option<Arc<dyn StorageFile>> {
         self.place.lock().clone()
@@ -83,7 +83,7 @@ impl Owed {
 
     /// Takes it all along for a flush. Returns the sidecar, and true if something of the session
     /// can be synced with the whole file system only.
-    pub(super) fn take(&mut self) -> (Option<Kept>, bool) {
+    pub(super) fn take(&mut self) -> (Option<UnsyncedFile>, bool) {
         let taken = std::mem::take(self);
         (taken.sidecar, taken.unheld)
     }

@@ -11,9 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::rewrite::{Hidden, Prepared};
+use super::rewrite::{HiddenLines, PreparedFile};
 use super::shared::Shared;
-use crate::disk::files::backup::Name;
+use crate::disk::files::backup::BackupName;
 use crate::disk::journal::record::{Prior, Record};
 use crate::disk::session_file::Conversation;
 use crate::error::{Error, Result};
@@ -23,21 +23,21 @@ use crate::ground::storage::{OpenMode, Storage, StorageFile};
 #[derive(Debug)]
 pub(crate) struct Rebasing {
     /// The backup that the session's file becomes: its second name, and its name as a backup.
-    pub(crate) keep: Option<(String, Name)>,
+    pub(crate) keep: Option<(String, BackupName)>,
     /// The backup whose first bytes the session becomes.
-    pub(crate) of: Name,
+    pub(crate) of: BackupName,
     /// The content of the control records that stay, if known.
     pub(crate) conversation: Option<Arc<Conversation>>,
 }
 
 impl Rebasing {
     /// The file names in its journal record.
-    pub(super) fn names(&self) -> Names {
+    pub(super) fn names(&self) -> RebaseNames {
         let (link, backup) = match &self.keep {
             Some((link, name)) => (link.clone(), name.to_text()),
             None => Default::default(),
         };
-        Names {
+        RebaseNames {
             of: self.of.to_text(),
             link,
             backup,
@@ -56,13 +56,13 @@ impl Rebasing {
 }
 
 /// The file names in a rebase's record.
-pub(super) struct Names {
+pub(super) struct RebaseNames {
     of: String,
     link: String,
     backup: String,
 }
 
-impl Names {
+impl RebaseNames {
     pub(super) fn record<'a>(
         &'a self,
         stem: &'a str,
@@ -128,7 +128,7 @@ pub(crate) fn prepare(
     dir: &Path,
     temp: &str,
     rebase: &Rebase,
-) -> Result<Prepared> {
+) -> Result<PreparedFile> {
     if let Some((log, link)) = &rebase.keep {
         keep(storage, rebase, log, link)?;
     }
@@ -179,7 +179,12 @@ pub(crate) fn make_directory(
     Ok(())
 }
 
-fn copy(storage: &dyn Storage, path: &Path, temp: &str, rebase: &Rebase) -> io::Result<Prepared> {
+fn copy(
+    storage: &dyn Storage,
+    path: &Path,
+    temp: &str,
+    rebase: &Rebase,
+) -> io::Result<PreparedFile> {
     let new = storage.open(path, OpenMode::CreateNew)?;
     let len = match &rebase.target {
         Target::Prefix { file, len } => {
@@ -195,7 +200,7 @@ fn copy(storage: &dyn Storage, path: &Path, temp: &str, rebase: &Rebase) -> io::
     };
     let skip = i64::try_from(rebase.skip).unwrap_or(i64::MAX);
     let extent = extent::measure(Some(&*new), len, &[], skip)?;
-    Ok(Prepared {
+    Ok(PreparedFile {
         temp: temp.to_owned(),
         file: new,
         len,
@@ -204,7 +209,7 @@ fn copy(storage: &dyn Storage, path: &Path, temp: &str, rebase: &Rebase) -> io::
         start: extent.start,
         torn: extent.torn,
         small: Vec::new(),
-        hidden: Hidden::default(),
+        hidden: HiddenLines::default(),
         backups: Vec::new(),
     })
 }

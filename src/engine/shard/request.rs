@@ -7,7 +7,7 @@ use super::Shard;
 use super::answer::Answer;
 use super::session::Session;
 use super::turn::{Outbox, Turn};
-use super::waiting::{self, Held};
+use super::waiting::{self, MayWait};
 use crate::error::{Error, Result};
 use crate::ground::sync::slot::slot;
 
@@ -91,7 +91,7 @@ impl Command {
 
 /// Pairs a verb with its caller's answer.
 pub(crate) fn asked<V: Verb>(verb: V, answer: Answer<V::Output>) -> Box<dyn Request> {
-    Box::new(Asked { verb, answer })
+    Box::new(VerbRequest { verb, answer })
 }
 
 /// A verb that the engine itself asks for, without a caller.
@@ -101,9 +101,9 @@ pub(crate) fn unasked<V: Verb>(verb: V) -> Box<dyn Request> {
 }
 
 /// Requests that wait for one session.
-pub(crate) type Waiting = waiting::Waiting<Box<dyn Request>>;
+pub(crate) type Waiting = waiting::RequestQueue<Box<dyn Request>>;
 
-impl Held for Box<dyn Request> {
+impl MayWait for Box<dyn Request> {
     fn held(&self) -> usize {
         self.bytes()
     }
@@ -141,12 +141,12 @@ pub(crate) trait Request: Debug + Send {
 }
 
 #[derive(Debug)]
-struct Asked<V: Verb> {
+struct VerbRequest<V: Verb> {
     verb: V,
     answer: Answer<V::Output>,
 }
 
-impl<V: Verb> Request for Asked<V> {
+impl<V: Verb> Request for VerbRequest<V> {
     fn manner(&self) -> Manner {
         V::MANNER
     }

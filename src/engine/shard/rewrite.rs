@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::rebase;
 use super::shared::Shared;
-use super::source::{Amended, FileLines, Moved, Source};
+use super::source::{Amended, FileLines, FileSource, Moved};
 use super::steps::Steps;
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::lines::{Raw, for_each_line};
@@ -22,7 +22,7 @@ use crate::ground::storage::{OpenMode, StorageFile};
 
 /// A file that is ready to take a session file's name.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedFile {
     pub(crate) temp: String,
     pub(crate) file: Arc<dyn StorageFile>,
     pub(crate) len: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Prepared {
     /// The whole file for the journal, if it is at most [`JOURNALLED`] and in no other record.
     pub(crate) small: Vec<u8>,
     /// The lines that a compaction's copy hides, or the file of a session that moves.
-    pub(crate) hidden: Hidden,
+    pub(crate) hidden: HiddenLines,
     /// The backups that move with a session; `None` for one that was pruned meanwhile.
     pub(crate) backups: Vec<Option<Extent>>,
 }
@@ -46,7 +46,7 @@ const JOURNALLED: u64 = 64 << 10;
 
 /// The lines that a compaction's copy hides: those truncated while it was made.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hidden {
+pub(crate) struct HiddenLines {
     /// Lines to skip.
     pub(crate) skip: u64,
     /// Offset of the first copied line that was not truncated, and the number of lines before it.
@@ -55,7 +55,7 @@ pub(crate) struct Hidden {
     lines: u64,
 }
 
-impl Hidden {
+impl HiddenLines {
     /// Returns the offset of the first copied line that was not truncated.
     pub(super) fn shown_from(self) -> u64 {
         self.at
@@ -72,7 +72,7 @@ pub(crate) struct More {
     pub(crate) truncated: Range<u64>,
 }
 
-impl Prepared {
+impl PreparedFile {
     /// Removes the file, which will not be swapped in.
     pub(super) fn discard(&self, shared: &Shared) {
         let path = shared.dir.join(&self.temp);
@@ -87,12 +87,12 @@ impl Prepared {
 /// # Errors
 /// `StorageFull` and other refusals of the operating system. `Poisoned` if
 /// the directory could not be synced: other names may be gone with this one.
-pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Prepared> {
+pub(crate) fn prepare(shared: &Shared, temp: &str, source: &FileSource) -> Result<PreparedFile> {
     let (storage, dir) = (&*shared.storage, &*shared.dir);
-    if let Source::Rebase(rebase) = source {
+    if let FileSource::Rebase(rebase) = source {
         return rebase::prepare(storage, dir, temp, rebase);
     }
-    if let Source::Live {
+    if let FileSource::Live {
         file,
         start,
         dropped,
@@ -106,20 +106,20 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
         if is_gone() {
             // Nothing more is written of a session that may have to be forgotten; its owner throws
             // the file away.
-            return prepare(shared, temp, &Source::Lines(Vec::new()));
+            return prepare(shared, temp, &FileSource::Lines(Vec::new()));
         }
     }
     let backups = match source {
-        Source::Moved(moved) => moved.moving.prepare(shared, temp)?,
+        FileSource::Moved(moved) => moved.moving.prepare(shared, temp)?,
         _ => Vec::new(),
     };
     let path = dir.join(temp);
-    let attempt = || -> io::Result<Prepared> {
+    let attempt = || -> io::Result<PreparedFile> {
         let file = storage.open(&path, OpenMode::CreateNew)?;
         let mut out = Output::to(file, shared);
         match source {
-            Source::Lines(lines) => out.put_lines(lines)?,
-            Source::Live {
+            FileSource::Lines(lines) => out.put_lines(lines)?,
+            FileSource::Live {
                 file, start, end, ..
             } => {
                 out.put_controls(&**file, *start)?;
@@ -127,7 +127,7 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
                 out.hidden.lines = out.lines;
                 out.put_live(&**file, *start, *end)?;
             }
-            Source::Promoted {
+            FileSource::Promoted {
                 file,
                 start,
                 end,
@@ -139,7 +139,7 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
                 }
                 out.put_lines(lines)?;
             }
-            Source::Bytes {
+            FileSource::Bytes {
                 file,
                 len,
                 rest,
@@ -147,13 +147,13 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
             } => {
                 out.put_bytes(file.as_deref(), *len, rest, *skip)?;
             }
-            Source::Amended(amended) => out.put_amended(amended)?,
-            Source::Moved(moved) => out.put_moved(moved)?,
+            FileSource::Amended(amended) => out.put_amended(amended)?,
+            FileSource::Moved(moved) => out.put_moved(moved)?,
             // Prepared above.
-            Source::Rebase(_) => {}
+            FileSource::Rebase(_) => {}
         }
         let mut prepared = out.finish(temp.to_owned())?;
-        if !matches!(source, Source::Live { .. }) && prepared.len <= JOURNALLED {
+        if !matches!(source, FileSource::Live { .. }) && prepared.len <= JOURNALLED {
             prepared.small.resize(prepared.len as usize, 0);
             prepared.file.read_exact_at(&mut prepared.small, 0)?;
         }
@@ -161,7 +161,7 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
     };
     let prepared = attempt().map_err(|e| {
         let _ = storage.remove_file(&path);
-        if let Source::Moved(moved) = source {
+        if let FileSource::Moved(moved) = source {
             moved.moving.discard(shared, temp);
         }
         Error::io("rewrite", &path, e)
@@ -169,7 +169,7 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
     // The name is synced as well: a swap record that outlived it would refer to a file that is not
     // there, and recovery could only leave the old one.
     storage.sync_dir(dir).map_err(|e| Error::sync(dir, e))?;
-    Ok(Prepared {
+    Ok(PreparedFile {
         backups,
         ..prepared
     })
@@ -180,10 +180,10 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &Source) -> Result<Pr
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn extend(shared: &Shared, prepared: Prepared, more: &More) -> Result<Prepared> {
+pub(crate) fn extend(shared: &Shared, prepared: PreparedFile, more: &More) -> Result<PreparedFile> {
     let temp = prepared.temp.clone();
     let path = shared.dir.join(&temp);
-    let attempt = || -> io::Result<Prepared> {
+    let attempt = || -> io::Result<PreparedFile> {
         let mut out = Output::on(prepared, shared);
         let Range { start, end } = more.appended;
         out.put_live(&*more.file, start, end)?;
@@ -213,7 +213,7 @@ struct Output<'a> {
     lines: u64,
     start: u64,
     torn: bool,
-    hidden: Hidden,
+    hidden: HiddenLines,
     steps: Steps,
 }
 
@@ -228,13 +228,13 @@ impl<'a> Output<'a> {
             lines: 0,
             start: 0,
             torn: false,
-            hidden: Hidden::default(),
+            hidden: HiddenLines::default(),
             steps: Steps::after(&shared.last_rewrite),
         }
     }
 
     /// Continues where a file ended.
-    fn on(prepared: Prepared, shared: &'a Shared) -> Self {
+    fn on(prepared: PreparedFile, shared: &'a Shared) -> Self {
         Self {
             len: prepared.len,
             crc: crc32fast::Hasher::new_with_initial_len(prepared.crc, prepared.len),
@@ -444,10 +444,10 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    fn finish(mut self, temp: String) -> io::Result<Prepared> {
+    fn finish(mut self, temp: String) -> io::Result<PreparedFile> {
         self.step()?;
         self.steps.end(&self.shared.last_rewrite);
-        Ok(Prepared {
+        Ok(PreparedFile {
             temp,
             file: self.file,
             len: self.len,

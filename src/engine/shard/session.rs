@@ -12,7 +12,7 @@ use super::locate::{Located, Query};
 use super::once::Once;
 use super::owed::Owed;
 use super::request::{Manner, Request, Waiting};
-use super::rewrite::Prepared;
+use super::rewrite::PreparedFile;
 use super::turn::Turn;
 use crate::disk::journal::record::Prior;
 use crate::disk::session_file::{self, Conversation};
@@ -28,7 +28,7 @@ use crate::ground::sync::watch::WatchSender;
 /// The extent of a session: after all changes that the journal settled, or after all that are
 /// staged.
 #[derive(Debug, Clone)]
-pub(crate) struct Position {
+pub(crate) struct SessionExtent {
     /// Length of the session's log, and the CRC-32 of all its bytes.
     pub(crate) end: u64,
     pub(crate) crc: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Position {
     pub(crate) meta: Meta,
 }
 
-impl Position {
+impl SessionExtent {
     /// Moves it to the end of the added lines.
     pub(super) fn add(&mut self, added: &Added) {
         self.end += added.len as u64;
@@ -77,7 +77,7 @@ pub(crate) struct Compaction {
     pub(crate) began: Duration,
     /// Number of further rounds of copying.
     pub(crate) rounds: u32,
-    pub(crate) prepared: Option<Prepared>,
+    pub(crate) prepared: Option<PreparedFile>,
     /// True if the session was deleted since: its lines must not be written anywhere any more.
     pub(crate) deleted: Arc<AtomicBool>,
     pub(crate) answers: Vec<Answer<()>>,
@@ -165,11 +165,11 @@ pub(crate) struct Session {
     pub(crate) tail: Arc<Tail>,
     pub(crate) compaction: Option<Box<Compaction>>,
     pub(crate) waiting: Waiting,
-    pub(crate) staged: Position,
+    pub(crate) staged: SessionExtent,
     /// The sidecar as of the last staged record.
     pub(crate) recorded: Meta,
     /// The state that readers see.
-    pub(crate) settled: Position,
+    pub(crate) settled: SessionExtent,
     /// Offset up to which the log is synced in the journal. Not a byte beyond may reach the session
     /// file: a power loss could otherwise leave lines there that neither the journal nor any reader
     /// knows.
@@ -204,7 +204,7 @@ pub(crate) struct Session {
 impl Session {
     /// Returns a session with nothing on disk.
     pub(crate) fn vacant(entry: Arc<Entry>) -> Self {
-        let position = Position {
+        let position = SessionExtent {
             end: 0,
             crc: 0,
             lines: 0,

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Shard;
-use super::change::{Added, Change, Op, Origin};
+use super::change::{Added, Op, Origin, SessionChange};
 use super::session::Session;
 use super::turn::Turn;
 use crate::disk::session_file::{Meta, MetaStep, SessionScope};
-use crate::engine::feed::{ChangeKind, Told};
+use crate::engine::feed::{ChangeKind, ChangeNotice};
 use crate::engine::snapshot::Standing;
 use crate::error::Error;
 
@@ -23,15 +23,19 @@ impl Shard {
         match &op.change {
             // Readers may have seen later changes by now, and showing this one would take those
             // back.
-            Change::Image { .. } => {}
+            SessionChange::Image { .. } => {}
             // The changes it stands on come first.
             _ if self.session(id).deferred > 0 => return,
-            Change::Append { added, meta } => self.show_append(id, (added, batch), meta, turn),
-            Change::Meta { meta } => {
+            SessionChange::Append { added, meta } => {
+                self.show_append(id, (added, batch), meta, turn);
+            }
+            SessionChange::Meta { meta } => {
                 self.replace_meta(id, meta.clone(), ChangeKind::Updated, turn);
             }
             // These hold their session: nothing of it may be staged on top of unsynced state.
-            Change::Truncate { .. } | Change::Swap { .. } | Change::Delete => return,
+            SessionChange::Truncate { .. } | SessionChange::Swap { .. } | SessionChange::Delete => {
+                return;
+            }
         }
         op.shown = true;
         if op.is_command() {
@@ -56,20 +60,23 @@ impl Shard {
         } else {
             self.show(&mut op, batch, turn);
         }
-        let hides = matches!(op.change, Change::Truncate { .. } | Change::Swap { .. });
+        let hides = matches!(
+            op.change,
+            SessionChange::Truncate { .. } | SessionChange::Swap { .. }
+        );
         let result = match op.change {
-            Change::Append { added, .. } => {
+            SessionChange::Append { added, .. } => {
                 self.lines_synced(id, &added, turn);
                 Ok(())
             }
             // The sidecar may be written now.
-            Change::Meta { .. } | Change::Image { .. } => Ok(()),
-            Change::Truncate { added, meta, start } => {
+            SessionChange::Meta { .. } | SessionChange::Image { .. } => Ok(()),
+            SessionChange::Truncate { added, meta, start } => {
                 self.settle_truncate(id, (&added, batch), (meta, start), turn);
                 Ok(())
             }
-            Change::Swap { swap, meta } => self.settle_swap(id, *swap, meta, turn),
-            Change::Delete => self.settle_delete(id, turn),
+            SessionChange::Swap { swap, meta } => self.settle_swap(id, *swap, meta, turn),
+            SessionChange::Delete => self.settle_delete(id, turn),
         };
         turn.out.settle(op.ack, &result);
         if hides && result.is_ok() {
@@ -93,7 +100,7 @@ impl Shard {
         }
         // After a failed sync the record may be on disk all the same; recovery would then look for
         // the new file.
-        if let Change::Swap { swap, .. } = op.change
+        if let SessionChange::Swap { swap, .. } = op.change
             && !matches!(error, Error::Poisoned { .. })
         {
             swap.prepared.discard(turn.shared);
@@ -209,14 +216,14 @@ impl Session {
     }
 
     /// Returns the notification for the followers of all sessions, if there are any.
-    pub(super) fn told(&self, kind: ChangeKind, turn: &Turn<'_>) -> Option<Told> {
+    pub(super) fn told(&self, kind: ChangeKind, turn: &Turn<'_>) -> Option<ChangeNotice> {
         if !turn.shared.feed.is_followed() {
             return None;
         }
         let meta = &self.settled.meta;
         let scope = meta.text.scope.as_ref();
         let agent = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
-        Some(Told {
+        Some(ChangeNotice {
             key: self.entry.key.clone(),
             agent: agent.map(|scope| scope.agent_id).unwrap_or_default().into(),
             version: match kind {

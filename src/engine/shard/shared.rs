@@ -13,7 +13,7 @@ use crate::engine::archive::Archive;
 use crate::engine::catalog::Catalog;
 use crate::engine::feed::Feed;
 use crate::engine::home::LifeFile;
-use crate::engine::kept::Kept;
+use crate::engine::kept::KeptCatalog;
 use crate::engine::stats::Counters;
 use crate::error::Error;
 use crate::ground::clock::Clock;
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) backups: Backups,
     pub(crate) archive: Archive,
     pub(crate) catalog: Catalog,
-    pub(crate) kept: Kept,
+    pub(crate) kept: KeptCatalog,
     /// The file that tells readers that the store ended or that another writer came.
     pub(crate) life: LifeFile,
     pub(crate) counters: Arc<Counters>,

@@ -10,7 +10,7 @@ use crate::ground::storage::StorageFile;
 
 /// The source of a new file.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum FileSource {
     /// These lines.
     Lines(Vec<u8>),
     /// The live lines of a file, without those that every rewrite drops, after the control records
@@ -87,7 +87,7 @@ pub(crate) struct Amended {
     pub(crate) torn: bool,
 }
 
-impl Source {
+impl FileSource {
     /// Returns the number of bytes that are copied, roughly.
     pub(super) fn bytes(&self) -> u64 {
         match self {

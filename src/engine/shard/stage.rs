@@ -6,7 +6,7 @@
 //! flight, and later commands wait for them.
 
 use super::answer::Ack;
-use super::change::{Change, Op};
+use super::change::{Op, SessionChange};
 use super::request::{Request, unasked};
 use super::session::Session;
 use super::turn::Turn;
@@ -70,13 +70,13 @@ impl Shard {
         turn: &mut Turn<'_>,
     ) {
         let meta = self.session(id).staged.meta.clone();
-        self.push_image(id, Change::Meta { meta }, level, ack, turn);
+        self.push_image(id, SessionChange::Meta { meta }, level, ack, turn);
     }
 
     /// Stages the session's whole sidecar once more, for later records to build on.
     pub(super) fn push_image_again(&mut self, id: usize, turn: &mut Turn<'_>) {
         let meta = self.session(id).staged.meta.clone();
-        let image = Change::Image { meta };
+        let image = SessionChange::Image { meta };
         self.push_image(id, image, Durability::Buffered, Ack::Nobody, turn);
     }
 
@@ -84,7 +84,7 @@ impl Shard {
     pub(super) fn push_image(
         &mut self,
         id: usize,
-        change: Change,
+        change: SessionChange,
         level: Durability,
         ack: Ack,
         turn: &mut Turn<'_>,

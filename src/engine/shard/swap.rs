@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::Shard;
 use super::answer::Ack;
-use super::change::{Change, Op, Origin, Swap};
+use super::change::{Op, Origin, SessionChange, Swap};
 use super::job::Job;
 use super::rebase::Rebasing;
-use super::rewrite::Prepared;
+use super::rewrite::PreparedFile;
 use super::session::{Pending, Session};
-use super::source::Source;
+use super::source::FileSource;
 use super::turn::Turn;
 use crate::Durability;
 use crate::disk::files;
@@ -30,7 +30,7 @@ impl Shard {
     pub(super) fn start_rewrite(
         &mut self,
         id: usize,
-        source: Source,
+        source: FileSource,
         origin: Origin,
         ack: Ack,
         turn: &mut Turn<'_>,
@@ -57,7 +57,7 @@ impl Shard {
         &mut self,
         id: usize,
         temp: &str,
-        prepared: Result<Prepared>,
+        prepared: Result<PreparedFile>,
         turn: &mut Turn<'_>,
     ) {
         if let Err(error @ Error::Poisoned { .. }) = &prepared {
@@ -92,7 +92,7 @@ impl Shard {
     fn replacement_ready(
         &mut self,
         id: usize,
-        prepared: Result<Prepared>,
+        prepared: Result<PreparedFile>,
         origin: Origin,
         ack: Ack,
         turn: &mut Turn<'_>,
@@ -189,7 +189,7 @@ impl Shard {
             },
         };
         turn.staging.encode(&record, Durability::Durable);
-        let change = Change::Swap {
+        let change = SessionChange::Swap {
             meta: session.staged.meta.clone(),
             swap: Box::new(swap),
         };
@@ -366,7 +366,7 @@ fn keep_backup(rebasing: &Rebasing, session: &Session, turn: &Turn<'_>) -> Resul
     Ok(())
 }
 
-fn swap_in(prepared: &Prepared, path: &Path, turn: &Turn<'_>) -> Result<()> {
+fn swap_in(prepared: &PreparedFile, path: &Path, turn: &Turn<'_>) -> Result<()> {
     let temp = turn.shared.dir.join(&prepared.temp);
     let storage = &turn.shared.storage;
     storage

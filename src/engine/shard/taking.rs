@@ -9,7 +9,7 @@ use super::flush::set_aside;
 use super::session::Session;
 use super::shared::Shared;
 use super::turn::Turn;
-use crate::disk::files::once::{self, Taken};
+use crate::disk::files::once::{self, OnceContents};
 use crate::disk::files::{is_impostor, is_taken};
 use crate::error::{Error, Result};
 use crate::ground::storage::FileKind;
@@ -64,12 +64,12 @@ impl Shard {
         Ok(has)
     }
 
-    fn read_taken(&mut self, id: usize, turn: &Turn<'_>) -> Result<Taken> {
+    fn read_taken(&mut self, id: usize, turn: &Turn<'_>) -> Result<OnceContents> {
         let shared = turn.shared;
         let paths = once::paths(&shared.once, &self.session(id).entry.stem);
         self.with_descriptor(&shared.keeper, || {
             let [newest, old] = paths.each_ref().map(|path| read(shared, path));
-            Ok(Taken::of([&newest?, &old?]))
+            Ok(OnceContents::of([&newest?, &old?]))
         })
     }
 

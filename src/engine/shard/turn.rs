@@ -31,18 +31,18 @@ pub(crate) struct Turn<'a> {
     pub(crate) epoch: u64,
     /// The oldest epoch with sidecar images that are certainly still in the journal.
     pub(crate) images_from: u64,
-    pub(crate) others: Others<'a>,
+    pub(crate) others: OtherShards<'a>,
 }
 
 /// The other shards beside the one that has its turn; empty while another of them is [worked
 /// on](Turn::beside).
 #[derive(Debug, Default)]
-pub(crate) struct Others<'a> {
+pub(crate) struct OtherShards<'a> {
     pub(crate) before: &'a mut [Shard],
     pub(crate) after: &'a mut [Shard],
 }
 
-impl Others<'_> {
+impl OtherShards<'_> {
     fn get(&mut self, number: usize) -> Option<&mut Shard> {
         match number.checked_sub(self.before.len() + 1) {
             Some(after) => self.after.get_mut(after),

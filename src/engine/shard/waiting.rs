@@ -9,7 +9,7 @@ const MOST: usize = 4096;
 const MOST_BYTES: usize = 64 << 20;
 
 /// A request that may wait.
-pub(crate) trait Held {
+pub(crate) trait MayWait {
     /// Returns the memory it holds, bytes.
     fn held(&self) -> usize;
 }
@@ -17,12 +17,12 @@ pub(crate) trait Held {
 /// Requests of one session in the order they came. Bounded: a caller that gave up leaves its
 /// request here, and such requests would fill the memory while one session takes long.
 #[derive(Debug)]
-pub(crate) struct Waiting<T> {
+pub(crate) struct RequestQueue<T> {
     requests: VecDeque<T>,
     bytes: usize,
 }
 
-impl<T> Default for Waiting<T> {
+impl<T> Default for RequestQueue<T> {
     fn default() -> Self {
         Self {
             requests: VecDeque::new(),
@@ -31,7 +31,7 @@ impl<T> Default for Waiting<T> {
     }
 }
 
-impl<T: Held> Waiting<T> {
+impl<T: MayWait> RequestQueue<T> {
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty()
     }
@@ -62,7 +62,7 @@ impl<T: Held> Waiting<T> {
     pub(super) fn drain_but(&mut self, kept: impl Fn(&T) -> bool) -> Vec<T> {
         let all = std::mem::take(&mut self.requests);
         let (stay, gone): (Vec<_>, Vec<_>) = all.into_iter().partition(|request| kept(request));
-        self.bytes = stay.iter().map(Held::held).sum();
+        self.bytes = stay.iter().map(MayWait::held).sum();
         self.requests = stay.into();
         gone
     }

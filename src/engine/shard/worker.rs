@@ -27,20 +27,20 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use self::alarm::Alarm;
-use self::budget::Budget;
+use self::budget::WriteBudget;
 use self::event::Event;
-use self::intake::Taken;
-use self::limits::Limits;
+use self::intake::TakenLot;
+use self::limits::TurnLimits;
 use super::Shard;
 use super::change::{Op, Staging};
-use super::errand::{Done, Errand, Purpose};
+use super::errand::{Errand, ErrandResult, Purpose};
 use super::flushed::FlushPart;
 use super::inbox::Inbox;
 use super::inflight::Inflight;
 use super::job::Job;
 use super::request::Command;
 use super::shared::Shared;
-use super::turn::{Others, Outbox, Turn};
+use super::turn::{OtherShards, Outbox, Turn};
 use crate::disk::journal::committer::Batch;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::session_file::SHARDS;
@@ -55,7 +55,7 @@ const NEVER: Duration = Duration::MAX;
 /// All shards.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    limits: Limits,
+    limits: TurnLimits,
     shared: Arc<Shared>,
     inboxes: Arc<[Inbox]>,
     shards: Vec<Shard>,
@@ -76,8 +76,8 @@ pub(crate) struct Worker {
     lots: Vec<(usize, Lot<super::inbox::Item>)>,
     /// The items taken in, to be answered with the batch that is staged, and with the one that is
     /// being committed.
-    taken: Vec<Taken>,
-    answering: Vec<Taken>,
+    taken: Vec<TakenLot>,
+    answering: Vec<TakenLot>,
     /// Commands that may have to wait for a file, and the later ones of the same shards, left for
     /// the worker's thread.
     held: VecDeque<(usize, Command)>,
@@ -99,8 +99,8 @@ pub(crate) struct Worker {
     unwritten_since: Option<Duration>,
     /// The shard whose lines are written next.
     writes_next: usize,
-    line_budget: Budget,
-    sidecar_budget: Budget,
+    line_budget: WriteBudget,
+    sidecar_budget: WriteBudget,
     /// The reason that the last lines could not be written: mostly no space. However few lines
     /// wait, they then wait their time: retried at once, they would take a processor for as long as
     /// the disk is full.
@@ -121,8 +121,8 @@ struct FlushTask {
 
 /// The parts of a worker.
 #[derive(Debug)]
-pub(crate) struct Parts {
-    pub(crate) limits: Limits,
+pub(crate) struct WorkerParts {
+    pub(crate) limits: TurnLimits,
     pub(crate) shared: Arc<Shared>,
     /// One for each shard.
     pub(crate) inboxes: Arc<[Inbox]>,
@@ -133,7 +133,7 @@ pub(crate) struct Parts {
 }
 
 impl Worker {
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: WorkerParts) -> Self {
         let shard = |id: usize| {
             let places = parts.inboxes[id].places.clone();
             Shard::new(id, parts.open_files_per_shard, &parts.shared, places)
@@ -216,7 +216,7 @@ impl Worker {
     }
 
     /// Notes the result of an errand. With `now` no rest follows it.
-    pub(super) fn chore_done(&mut self, done: Done, now: bool) {
+    pub(super) fn chore_done(&mut self, done: ErrandResult, now: bool) {
         let started = done.errand.started;
         self.finish_errand(done);
         self.end_turn();
@@ -280,7 +280,7 @@ impl Worker {
             no_room: self.stuck.as_ref().filter(|_| refuses),
             epoch: self.epoch,
             images_from: self.epoch - u64::from(self.flushing),
-            others: Others { before, after },
+            others: OtherShards { before, after },
         };
         act(own, &mut turn)
     }

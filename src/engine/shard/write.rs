@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::errand::NewLines;
+use super::errand::LinesToWrite;
 use super::turn::Turn;
 use super::{Resident, Shard, Unwritten};
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ impl Shard {
         &mut self,
         id: usize,
         turn: &mut Turn<'_>,
-    ) -> Result<Option<NewLines>> {
+    ) -> Result<Option<LinesToWrite>> {
         if self.session(id).unwritten() == 0 {
             self.forget_unwritten(id, turn);
             return Ok(None);
@@ -68,7 +68,7 @@ impl Shard {
         let file = self.file_to_write(id, turn);
         let file = file.inspect_err(|error| self.not_written(error, turn))?;
         let session = self.session(id);
-        Ok(Some(NewLines {
+        Ok(Some(LinesToWrite {
             file,
             at: session.written,
             bytes: session.tail.copy(0..session.unwritten()),
@@ -82,7 +82,7 @@ impl Shard {
     pub(super) fn finish_lines(
         &mut self,
         id: usize,
-        lines: &NewLines,
+        lines: &LinesToWrite,
         written: io::Result<()>,
         turn: &mut Turn<'_>,
     ) -> Result<()> {

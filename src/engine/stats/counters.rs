@@ -39,7 +39,7 @@ pub(crate) struct Counters {
     pub(crate) queue_depth: Measure,
     pub(crate) flush: Measure,
     pub(crate) compaction: Measure,
-    pub(crate) journal: Arc<counters::Counters>,
+    pub(crate) journal: Arc<counters::CommitCounters>,
     /// Numbers that are sampled from time to time.
     pub(crate) sampled: Sampled,
 }
@@ -86,7 +86,7 @@ impl Counters {
             queue_depth: meters.measure(names::QUEUE_DEPTH),
             flush: meters.measure(names::FLUSH),
             compaction: meters.measure(names::COMPACTION),
-            journal: Arc::new(counters::Counters::new(meters, clock)),
+            journal: Arc::new(counters::CommitCounters::new(meters, clock)),
             sampled: Sampled::new(meters),
         }
     }

@@ -35,10 +35,10 @@ const MANY: usize = 4_096;
 /// others. Two short compactions at once end a third sooner, and leave callers half of their
 /// commits; one leaves two thirds.
 #[derive(Debug, Default)]
-pub(crate) struct LongJobs(Mutex<Turns>);
+pub(crate) struct LongJobs(Mutex<JobTurns>);
 
 #[derive(Debug, Default)]
-struct Turns {
+struct JobTurns {
     running: usize,
     /// True if a short compaction runs; and true if a long one does.
     compacting: [bool; 2],
@@ -70,7 +70,7 @@ impl LongJobs {
     }
 }
 
-impl Turns {
+impl JobTurns {
     fn next(&mut self) -> Option<Job> {
         if self.running == LONG {
             return None;
@@ -162,11 +162,11 @@ mod tests {
     use super::*;
     use crate::engine::archive::Dropped;
     use crate::engine::shard::job::Owner;
-    use crate::engine::shard::source::Source;
+    use crate::engine::shard::source::FileSource;
     use crate::ground::storage::{OpenMode, Storage};
     use crate::testing::disk_model::MemoryStorage;
 
-    fn rewrite(temp: &str, source: Source) -> Job {
+    fn rewrite(temp: &str, source: FileSource) -> Job {
         let owner = Owner {
             shard: 0,
             session: 0,
@@ -187,7 +187,7 @@ mod tests {
             stem: "a".into(),
             deleted: Arc::default(),
         };
-        let live = Source::Live {
+        let live = FileSource::Live {
             file,
             start: 0,
             end,
@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(name(long.admit(compacts("short 2", 9))), "");
         assert_eq!(name(long.admit(compacts("large 1", LARGE))), "large 1");
         assert_eq!(name(long.admit(compacts("large 2", LARGE))), "");
-        let awaited = rewrite("awaited", Source::Lines(Vec::new()));
+        let awaited = rewrite("awaited", FileSource::Lines(Vec::new()));
         assert_eq!(name(long.admit(awaited)), "");
         let (short, large) = (
             compaction(&compacts("", 9)),

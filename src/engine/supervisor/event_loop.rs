@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::background::BACKGROUND;
 use super::publisher::Publisher;
 use super::wait::{Asleep, Wait};
-use super::{Due, Request, Supervisor, TICK};
+use super::{Due, Supervisor, SupervisorRequest, TICK};
 use crate::engine::shard::job::Job;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
@@ -20,7 +20,7 @@ use crate::ground::sync::wake::wake;
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) supervisor: Supervisor,
-    pub(crate) requests: EventReceiver<Request>,
+    pub(crate) requests: EventReceiver<SupervisorRequest>,
     pub(crate) background: EventSender<Job>,
     pub(crate) alarm: Alarm,
     pub(crate) ended_cleanly: Arc<AtomicBool>,
@@ -34,7 +34,7 @@ impl Loop {
         self.publisher.turn(false);
         loop {
             let request = self.next();
-            let last = matches!(request, Timeout::Item(Request::Stop(_)));
+            let last = matches!(request, Timeout::Item(SupervisorRequest::Stop(_)));
             let happened = self.busy || matches!(request, Timeout::Item(_));
             let turn = AssertUnwindSafe(|| self.turn(request, &mut Asleep));
             match catch_unwind(turn) {
@@ -54,7 +54,7 @@ impl Loop {
 
     /// Returns the next request, or that it is time to look: an idle store is looked at once more,
     /// for the readers of its statistics.
-    fn next(&self) -> Timeout<Request> {
+    fn next(&self) -> Timeout<SupervisorRequest> {
         if self.busy {
             return self.requests.recv_timeout(TICK);
         }
@@ -68,33 +68,37 @@ impl Loop {
     }
 
     /// Does the requested or due work. Returns `false` once the store has ended.
-    pub(crate) fn turn(&mut self, request: Timeout<Request>, wait: &mut impl Wait) -> bool {
+    pub(crate) fn turn(
+        &mut self,
+        request: Timeout<SupervisorRequest>,
+        wait: &mut impl Wait,
+    ) -> bool {
         match request {
-            Timeout::Item(Request::Active) => {
+            Timeout::Item(SupervisorRequest::Active) => {
                 self.busy = true;
                 self.supervisor.went_active();
             }
-            Timeout::Item(Request::SegmentFull) => {
+            Timeout::Item(SupervisorRequest::SegmentFull) => {
                 if self.supervisor.journal_is_long() {
                     self.flush_quietly(wait);
                 }
             }
-            Timeout::Item(Request::Flush(promise)) => {
+            Timeout::Item(SupervisorRequest::Flush(promise)) => {
                 let result = self.flush(wait);
                 self.busy |= result.is_err();
                 wake_one(promise.fulfil(result));
             }
-            Timeout::Item(Request::Purge(promise)) => {
+            Timeout::Item(SupervisorRequest::Purge(promise)) => {
                 let result = self.purge(wait);
                 self.busy |= result.is_err();
                 wake_one(promise.fulfil(result));
             }
-            Timeout::Item(Request::Stop(promise)) => {
+            Timeout::Item(SupervisorRequest::Stop(promise)) => {
                 let result = self.stop(wait);
                 wake_one(promise.fulfil(result));
                 return false;
             }
-            Timeout::Item(Request::Failed) => {}
+            Timeout::Item(SupervisorRequest::Failed) => {}
             Timeout::TimedOut if !self.busy => {}
             Timeout::TimedOut => match self.tick() {
                 Due::Idle => self.busy = !self.flush_quietly(wait),

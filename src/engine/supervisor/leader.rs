@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::Request;
+use super::SupervisorRequest;
 use super::commits::Commits;
 use crate::disk::journal::committer::{Batch, Committer};
 use crate::disk::journal::pool::SegmentPool;
@@ -81,7 +81,7 @@ pub(crate) struct Journal {
     /// True if the supervisor waits for the next sync.
     pub(crate) owes_own: bool,
     pub(crate) outcomes: EventSender<Result<()>>,
-    pub(crate) supervise: EventSender<Request>,
+    pub(crate) supervise: EventSender<SupervisorRequest>,
     pub(crate) background: EventSender<Job>,
     pub(crate) active: Arc<AtomicBool>,
     pub(crate) ended_cleanly: Arc<AtomicBool>,
@@ -117,7 +117,7 @@ impl Leader {
     pub(crate) fn run(&self) {
         loop {
             let news = self.ready.wait(self.sync_left());
-            if self.act_on(news) == Step::Ended {
+            if self.act_on(news) == LeaderStep::Ended {
                 return;
             }
             if self.sync_left().is_some_and(|left| left.is_zero())
@@ -147,7 +147,7 @@ impl Leader {
 
     /// Does what the thread does when it looks, without waiting.
     #[cfg(feature = "testing")]
-    pub(crate) fn step(&self) -> Step {
+    pub(crate) fn step(&self) -> LeaderStep {
         self.act_on(self.ready.news())
     }
 
@@ -163,19 +163,19 @@ impl Leader {
         self.ready.set_asleep(asleep);
     }
 
-    fn act_on(&self, news: News) -> Step {
+    fn act_on(&self, news: News) -> LeaderStep {
         match news {
             News::Look => {
                 self.lead_all();
-                Step::Led
+                LeaderStep::Led
             }
-            News::Nothing => Step::Nothing,
+            News::Nothing => LeaderStep::Nothing,
             News::Closed => {
                 let journal = self.journal.lock().take();
                 if let Some(journal) = journal {
                     journal.end();
                 }
-                Step::Ended
+                LeaderStep::Ended
             }
         }
     }
@@ -453,7 +453,7 @@ pub(crate) struct Aside {
 
 /// The result of a step of the leader's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum LeaderStep {
     Nothing,
     Led,
     Ended,
@@ -489,7 +489,7 @@ impl Journal {
         }
         if committer.segment_number() != segment {
             self.background.send(Job::PrepareSegment(self.pool.clone()));
-            self.supervise.send(Request::SegmentFull);
+            self.supervise.send(SupervisorRequest::SegmentFull);
         }
         written
     }
@@ -499,7 +499,7 @@ impl Journal {
     /// by another.
     fn went_active(&self) {
         if !self.active.swap(true, Ordering::AcqRel) {
-            self.supervise.send(Request::Active);
+            self.supervise.send(SupervisorRequest::Active);
         }
     }
 
@@ -540,7 +540,7 @@ impl Journal {
             worker.poison(reason);
             worker.answer();
         });
-        self.supervise.send(Request::Failed);
+        self.supervise.send(SupervisorRequest::Failed);
     }
 
     /// Gives the segments up, if the supervisor ended the journal in order.

@@ -61,7 +61,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 /// A request to the supervisor.
 #[derive(Debug)]
-pub(crate) enum Request {
+pub(crate) enum SupervisorRequest {
     /// Something was committed, for the first time since the last flush.
     Active,
     /// A journal segment is full.

@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Publishes the state of the store.
 pub(crate) struct Publisher {
     shared: Arc<Shared>,
-    look: Look,
+    look: StoreLook,
     /// True if there are readers.
     told: bool,
     /// `None` if no file is written.
@@ -32,7 +32,7 @@ pub(crate) struct Publisher {
 }
 
 /// The functions that look at the store, which may have ended.
-pub(crate) struct Look {
+pub(crate) struct StoreLook {
     pub(crate) queued: Box<dyn Fn() -> usize + Send>,
     pub(crate) all: Box<dyn Fn() -> Option<PublishedStats> + Send>,
 }
@@ -49,7 +49,12 @@ impl fmt::Debug for Publisher {
 impl Publisher {
     /// Returns a publisher. `told`: true if there are readers; `path`: the file to write, `None` to
     /// write none.
-    pub(crate) fn new(shared: &Arc<Shared>, look: Look, told: bool, path: Option<PathBuf>) -> Self {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        look: StoreLook,
+        told: bool,
+        path: Option<PathBuf>,
+    ) -> Self {
         Self {
             shared: shared.clone(),
             look,

@@ -12,10 +12,10 @@ use lru::LruCache;
 
 use super::DirectoryView;
 use crate::disk::files::sidecar::read_sidecar;
-use crate::disk::journal::follow::{Found, JournalTail};
+use crate::disk::journal::follow::{FollowStep, JournalTail};
 use crate::disk::journal::record::{MetaState, Record};
 use crate::disk::session_file::{self, Agreement, SessionMeta, SessionScope};
-use crate::engine::feed::{ChangeKind, Feed, Follower, Told};
+use crate::engine::feed::{ChangeKind, ChangeNotice, Feed, Follower};
 use crate::engine::home::Life;
 use crate::error::{Error, Result, Version};
 use crate::ground::sync::Mutex;
@@ -55,7 +55,7 @@ impl DirectoryView {
         if *self.following.runs.lock() {
             return Ok(follower);
         }
-        let reader = Reader {
+        let reader = FollowThread {
             tail: Some(self.tail()?),
             names: LruCache::new(NAMES),
             unknown: LruCache::new(NAMES),
@@ -74,11 +74,11 @@ impl DirectoryView {
 
     /// Returns the end of the journal; the beginning of the first one if there was no store here
     /// yet.
-    fn tail(&self) -> Result<Tail> {
+    fn tail(&self) -> Result<ReadPlace> {
         match self.home.read_identity(&*self.storage)? {
             Some(id) => JournalTail::at_end(&*self.storage, &self.home.journal, id)
-                .map(|tail| Tail::At(Box::new(tail))),
-            None => Ok(Tail::NoStoreYet),
+                .map(|tail| ReadPlace::At(Box::new(tail))),
+            None => Ok(ReadPlace::NoStoreYet),
         }
     }
 
@@ -102,17 +102,17 @@ impl DirectoryView {
 
 /// The place up to which the following thread has read.
 #[derive(Debug)]
-enum Tail {
+enum ReadPlace {
     NoStoreYet,
     At(Box<JournalTail>),
 }
 
 /// The knowledge of the following thread.
 #[derive(Debug)]
-struct Reader {
+struct FollowThread {
     /// `None` after the journal could not be read.
-    tail: Option<Tail>,
-    names: LruCache<String, Name>,
+    tail: Option<ReadPlace>,
+    names: LruCache<String, SessionName>,
     /// Sessions with keys that were found nowhere.
     unknown: LruCache<String, ()>,
     versions: u64,
@@ -123,12 +123,12 @@ struct Reader {
 
 /// The key and the agent of a session.
 #[derive(Clone, Debug)]
-struct Name {
+struct SessionName {
     key: Arc<str>,
     agent: Arc<str>,
 }
 
-impl Reader {
+impl FollowThread {
     fn run(mut self, view: &Weak<DirectoryView>) {
         let mut period = PERIOD;
         loop {
@@ -159,10 +159,10 @@ impl Reader {
             self.life = life;
         }
         let mut tail = match self.tail.take() {
-            Some(Tail::At(tail)) => tail,
-            Some(Tail::NoStoreYet) => {
+            Some(ReadPlace::At(tail)) => tail,
+            Some(ReadPlace::NoStoreYet) => {
                 let Some(id) = view.home.read_identity(&*view.storage)? else {
-                    self.tail = Some(Tail::NoStoreYet);
+                    self.tail = Some(ReadPlace::NoStoreYet);
                     return Ok(());
                 };
                 Box::new(JournalTail::at_begin(&view.home.journal, id))
@@ -178,14 +178,14 @@ impl Reader {
         loop {
             let found = tail.read_on(&*view.storage, &mut |record| self.tell(view, record))?;
             match found {
-                Found::All => break,
-                Found::Gap => {
+                FollowStep::All => break,
+                FollowStep::Gap => {
                     self.forget_names();
                     view.feed().lose();
                 }
             }
         }
-        self.tail = Some(Tail::At(tail));
+        self.tail = Some(ReadPlace::At(tail));
         Ok(())
     }
 
@@ -195,17 +195,19 @@ impl Reader {
     }
 
     fn tell(&mut self, view: &DirectoryView, record: &Record<'_>) {
-        let Some(said) = Said::of(record) else { return };
+        let Some(said) = SessionRecord::of(record) else {
+            return;
+        };
         let name = match &said.meta {
             Some(meta) => self.learn(said.stem, meta),
             None => self.names.get(said.stem).cloned(),
         };
         let name = name.or_else(|| self.look_up(view, said.stem));
-        let Some(Name { key, agent }) = name else {
+        let Some(SessionName { key, agent }) = name else {
             return view.feed().lose();
         };
         self.versions += 1;
-        view.feed().tell(Told {
+        view.feed().tell(ChangeNotice {
             key,
             agent,
             version: Version::new(self.versions),
@@ -213,13 +215,13 @@ impl Reader {
         });
     }
 
-    fn learn(&mut self, stem: &str, meta: &SessionMeta) -> Option<Name> {
+    fn learn(&mut self, stem: &str, meta: &SessionMeta) -> Option<SessionName> {
         if meta.key.is_empty() {
             return None;
         }
         let scope = meta.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
-        let name = Name {
+        let name = SessionName {
             key: meta.key.as_str().into(),
             agent: scope.unwrap_or_default().agent_id.into(),
         };
@@ -229,7 +231,7 @@ impl Reader {
     }
 
     /// Returns the key of a session that the journal named before it was followed.
-    fn look_up(&mut self, view: &DirectoryView, stem: &str) -> Option<Name> {
+    fn look_up(&mut self, view: &DirectoryView, stem: &str) -> Option<SessionName> {
         if self.unknown.contains(stem) {
             return None;
         }
@@ -252,14 +254,14 @@ impl Reader {
 }
 
 /// The content of a record about its session.
-struct Said<'a> {
+struct SessionRecord<'a> {
     stem: &'a str,
     kind: ChangeKind,
     /// The sidecar after it, or the one before if it is gone.
     meta: Option<SessionMeta>,
 }
 
-impl<'a> Said<'a> {
+impl<'a> SessionRecord<'a> {
     fn of(record: &Record<'a>) -> Option<Self> {
         let sidecar = |bytes: &[u8]| session_file::decode_sidecar(bytes).ok();
         let (stem, kind, meta) = match *record {

@@ -9,15 +9,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::DirectoryView;
-use super::moment::{Moment, TRIES};
+use super::moment::{DirectoryMoment, TRIES};
 use super::pieces::{self, Pieces, load};
 use crate::disk::files;
-use crate::disk::files::once::{self, Taken};
+use crate::disk::files::once::{self, OnceContents};
 use crate::disk::files::sidecar::{Sidecar, read_meta};
 use crate::disk::session_file::{self, Meta};
-use crate::engine::glance::{self, GLANCES, Lines};
+use crate::engine::glance::{self, GLANCES, SessionLines};
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::Files;
+use crate::engine::recovery::foreign::SessionFiles;
 use crate::engine::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
@@ -38,24 +38,24 @@ pub(crate) enum Depth {
 /// Sessions that were looked at together.
 pub(crate) struct Group<'a> {
     view: &'a DirectoryView,
-    moment: Option<Arc<Moment>>,
+    moment: Option<Arc<DirectoryMoment>>,
     seen: HashMap<String, Seen>,
 }
 
 /// A sidecar, lines, and the messages taken once.
-type Original = (Meta, Lines, [Vec<u8>; 2]);
+type Original = (Meta, SessionLines, [Vec<u8>; 2]);
 
 /// A session's files as they were before the journal was read further.
 struct Seen {
     stem: Option<Arc<str>>,
-    files: Result<Content>,
+    files: Result<GroupContent>,
     ids: Result<[Vec<u8>; 2]>,
 }
 
 /// The parts that were looked at.
-enum Content {
+enum GroupContent {
     /// The journal named the session.
-    Planned(Box<(Files, Result<(Meta, Sidecar)>)>),
+    Planned(Box<(SessionFiles, Result<(Meta, Sidecar)>)>),
     /// It did not.
     Sidecar(Meta, Sidecar),
     Lines(Bytes),
@@ -83,7 +83,7 @@ impl<'a> Group<'a> {
     /// do not continue to now.
     pub(super) fn since(
         view: &'a DirectoryView,
-        begin: Arc<Moment>,
+        begin: Arc<DirectoryMoment>,
         (keys, resolve): (&[&str], bool),
         depth: Depth,
     ) -> Result<Option<Self>> {
@@ -122,7 +122,7 @@ impl<'a> Group<'a> {
         let names = (&*stem, &*key);
         let pieces = match (moment.plans.sessions.get(&*stem), &seen.files) {
             (_, Err(error)) => return Err(error.clone()),
-            (Some(plan), Ok(Content::Planned(files))) => {
+            (Some(plan), Ok(GroupContent::Planned(files))) => {
                 let restored = moment.restored.get(&*stem);
                 let planned = self.view.planned(moment);
                 let files = (**files).clone();
@@ -132,7 +132,7 @@ impl<'a> Group<'a> {
                 };
                 pieces
             }
-            (None, Ok(Content::Both(pieces))) => {
+            (None, Ok(GroupContent::Both(pieces))) => {
                 let mut pieces = pieces.clone();
                 if !pieces.sidecar.is_read()
                     && let Some(restored) = self.view.restored(moment, &stem)?
@@ -168,7 +168,7 @@ impl<'a> Group<'a> {
     pub(crate) fn meta(&self, key: &str) -> Result<Meta> {
         if let Some(moment) = &self.moment
             && let Some(seen) = self.seen.get(key)
-            && let Ok(Content::Sidecar(meta, sidecar)) = &seen.files
+            && let Ok(GroupContent::Sidecar(meta, sidecar)) = &seen.files
             && let Some(stem) = seen.stem.as_deref()
             && !moment.plans.sessions.contains_key(stem)
             && (sidecar.is_read() && *meta.text.key == *key)
@@ -183,8 +183,10 @@ impl<'a> Group<'a> {
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(crate) fn glance(&self, key: &str) -> Result<Option<(Meta, Lines)>> {
-        self.read(key, |pieces| (pieces.meta, Lines::of_bytes(pieces.bytes)))
+    pub(crate) fn glance(&self, key: &str) -> Result<Option<(Meta, SessionLines)>> {
+        self.read(key, |pieces| {
+            (pieces.meta, SessionLines::of_bytes(pieces.bytes))
+        })
     }
 
     /// Returns at least the lines of a session. Its sidecar is not looked at if the journal does
@@ -193,16 +195,16 @@ impl<'a> Group<'a> {
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(crate) fn lines(&self, key: &str) -> Result<Option<Lines>> {
+    pub(crate) fn lines(&self, key: &str) -> Result<Option<SessionLines>> {
         if let Some(moment) = &self.moment
             && let Some(seen) = self.seen.get(key)
-            && let Ok(Content::Lines(bytes)) = &seen.files
+            && let Ok(GroupContent::Lines(bytes)) = &seen.files
             && let Some(stem) = seen.stem.as_deref()
             && !moment.plans.sessions.contains_key(stem)
         {
-            return Ok(Some(Lines::of_bytes(bytes.clone())));
+            return Ok(Some(SessionLines::of_bytes(bytes.clone())));
         }
-        self.read(key, |pieces| Lines::of_bytes(pieces.bytes))
+        self.read(key, |pieces| SessionLines::of_bytes(pieces.bytes))
     }
 
     /// Returns all lines of a session, none if it is gone, and the offset of the first that is not
@@ -244,14 +246,14 @@ impl<'a> Group<'a> {
 impl Seen {
     fn of(
         view: &DirectoryView,
-        begin: &Moment,
+        begin: &DirectoryMoment,
         (key, resolve): (&str, bool),
         depth: Depth,
     ) -> Self {
         let (key, stem) = begin.find(key, resolve);
         let (files, ids) = match stem.as_deref() {
             None => (
-                Ok(Content::Both(Pieces::empty(&key))),
+                Ok(GroupContent::Both(Pieces::empty(&key))),
                 Ok(<[_; 2]>::default()),
             ),
             Some(stem) => {
@@ -261,13 +263,13 @@ impl Seen {
                     _ => Ok(<[_; 2]>::default()),
                 };
                 let is_planned = begin.plans.sessions.contains_key(stem);
-                (Content::of(view, is_planned, (stem, &key), depth), ids)
+                (GroupContent::of(view, is_planned, (stem, &key), depth), ids)
             }
         };
         Self { stem, files, ids }
     }
 
-    fn original(&self, moment: &Moment, pieces: Pieces) -> Result<Option<Original>> {
+    fn original(&self, moment: &DirectoryMoment, pieces: Pieces) -> Result<Option<Original>> {
         if !pieces.exists {
             return Ok(None);
         }
@@ -281,18 +283,22 @@ impl Seen {
                 } else {
                     [newest, old]
                 };
-                if planned.lacks_nothing(&Taken::of([&newest, &old])) {
+                if planned.lacks_nothing(&OnceContents::of([&newest, &old])) {
                     [newest, old]
                 } else {
                     [planned.after(&newest), old]
                 }
             }
         };
-        Ok(Some((pieces.meta, Lines::of_bytes(pieces.bytes), ids)))
+        Ok(Some((
+            pieces.meta,
+            SessionLines::of_bytes(pieces.bytes),
+            ids,
+        )))
     }
 }
 
-impl Content {
+impl GroupContent {
     fn of(
         view: &DirectoryView,
         is_planned: bool,
@@ -301,7 +307,7 @@ impl Content {
     ) -> Result<Self> {
         let (storage, dir) = (&*view.storage, &*view.dir);
         if is_planned {
-            let files = Files::of(storage, dir, stem)?;
+            let files = SessionFiles::of(storage, dir, stem)?;
             let sidecar = read_meta(storage, dir, stem, key);
             return Ok(Self::Planned(Box::new((files, sidecar))));
         }

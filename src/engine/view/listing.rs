@@ -5,9 +5,9 @@ use std::io;
 use std::sync::Arc;
 
 use super::DirectoryView;
-use crate::disk::files::backup::{self, Name};
+use crate::disk::files::backup::{self, BackupName};
 use crate::engine::catalog::Catalog;
-use crate::engine::glance::Lines;
+use crate::engine::glance::SessionLines;
 use crate::engine::recovery::bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
@@ -64,7 +64,7 @@ impl DirectoryView {
     /// If they cannot be listed, and the errors of `visit`.
     pub(crate) fn each_backup(
         &self,
-        visit: &mut dyn FnMut(&str, Result<Lines>) -> Result<()>,
+        visit: &mut dyn FnMut(&str, Result<SessionLines>) -> Result<()>,
     ) -> Result<()> {
         let Self { storage, home, .. } = self;
         let moment = self.begin()?;
@@ -72,21 +72,25 @@ impl DirectoryView {
         let found = backup::list(&**storage, &home.backups);
         let found = found.map_err(|e| Error::io("list", &home.backups, e))?;
         let kept = plans.backups.iter();
-        let kept = kept.filter_map(|kept| Name::parse(&kept.name));
+        let kept = kept.filter_map(|kept| BackupName::parse(&kept.name));
         let found = found.into_iter().map(|stored| stored.name);
         let names = found.filter(|name| !plans.unmakes(name)).chain(kept);
         let files: BTreeSet<String> = names.flat_map(|name| name.files()).collect();
         let planned = self.planned(&moment);
         for file in files {
             // If it cannot be made, the writer has made it since, or pruned it.
-            let made = planned.backup(&file).ok().flatten().map(Lines::of_bytes);
+            let made = planned
+                .backup(&file)
+                .ok()
+                .flatten()
+                .map(SessionLines::of_bytes);
             let path = home.backups.join(&file);
             let lines = match made {
                 Some(lines) => Ok(lines),
                 None => match storage.open(&path, OpenMode::Read) {
                     Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                     Err(e) => Err(Error::io("open", &path, e)),
-                    Ok(opened) => Bytes::whole(Some(opened), &path).map(Lines::of_bytes),
+                    Ok(opened) => Bytes::whole(Some(opened), &path).map(SessionLines::of_bytes),
                 },
             };
             visit(&file, lines)?;

@@ -11,12 +11,12 @@ use crate::disk::journal::scan::Scan;
 use crate::disk::journal::segment::StoreId;
 use crate::engine::catalog::Catalog;
 use crate::engine::home::{Home, Life};
-use crate::engine::kept::{self, Kept};
+use crate::engine::kept::{self, KeptCatalog};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::foreign::{Judged, is_sidecar_changed, judge_beside_a_writer};
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
-use crate::engine::recovery::survey::{Others, report_on, survey};
+use crate::engine::recovery::survey::{ForeignChanges, report_on, survey};
 use crate::error::Result;
 use crate::ground::storage::Storage;
 
@@ -25,7 +25,7 @@ pub(super) const TRIES: usize = 20;
 
 /// The content of the directory at one look.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Moment {
+pub(super) struct DirectoryMoment {
     /// The same for all moments with plans that begin at the same checkpoint and only grow. Files
     /// that were looked at in one of them are as the plans of a later one have them.
     pub(super) era: u64,
@@ -44,7 +44,7 @@ pub(super) struct Moment {
     checkpoint: u64,
 }
 
-impl Moment {
+impl DirectoryMoment {
     /// Returns the session that `key` means, and the name of its files, if it has any.
     pub(super) fn find(&self, key: &str, resolve: bool) -> (Arc<str>, Option<Arc<str>>) {
         let other = resolve.then(|| self.catalog.resolve_other(key)).flatten();
@@ -64,9 +64,9 @@ impl Moment {
             return false;
         };
         match said {
-            Said::Gone => true,
-            Said::Same => is_new && !self.catalog.has_stem(stem),
-            Said::Sidecar => !self.is_known(stem),
+            OwnerRecord::Gone => true,
+            OwnerRecord::Same => is_new && !self.catalog.has_stem(stem),
+            OwnerRecord::Sidecar => !self.is_known(stem),
         }
     }
 
@@ -89,32 +89,32 @@ impl Moment {
 
 /// The statement of a record about the owner of a session's files.
 #[derive(Clone, Copy)]
-enum Said {
+enum OwnerRecord {
     Same,
     Sidecar,
     Gone,
 }
 
 /// Returns the session that a record names.
-fn spoken_of<'a>(record: &Record<'a>) -> Option<(&'a str, Said)> {
+fn spoken_of<'a>(record: &Record<'a>) -> Option<(&'a str, OwnerRecord)> {
     Some(match *record {
         Record::Append { stem, meta, .. } => match meta {
-            MetaState::Patch { .. } => (stem, Said::Same),
+            MetaState::Patch { .. } => (stem, OwnerRecord::Same),
             MetaState::First(_) | MetaState::Image { .. } | MetaState::Changed { .. } => {
-                (stem, Said::Sidecar)
+                (stem, OwnerRecord::Sidecar)
             }
         },
         Record::Meta { stem, .. } | Record::Swap { stem, .. } | Record::Rebase { stem, .. } => {
-            (stem, Said::Sidecar)
+            (stem, OwnerRecord::Sidecar)
         }
-        Record::Delete { stem, .. } => (stem, Said::Gone),
+        Record::Delete { stem, .. } => (stem, OwnerRecord::Gone),
         Record::Checkpoint { .. } | Record::Commit(_) => return None,
     })
 }
 
 /// The place where a view looks.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct ViewDir<'a> {
     pub(super) storage: &'a dyn Storage,
     pub(super) dir: &'a Path,
     pub(super) home: &'a Home,
@@ -153,7 +153,7 @@ pub(super) enum Covered {
 pub(super) struct Followed {
     store: Option<StoreId>,
     scan: Scan,
-    moment: Arc<Moment>,
+    moment: Arc<DirectoryMoment>,
     /// True if the plans are those of the moment's checkpoint up to its last batch.
     is_whole: bool,
     /// True if the catalog is of the moment.
@@ -161,7 +161,7 @@ pub(super) struct Followed {
 }
 
 impl Followed {
-    pub(super) fn moment(&self) -> Arc<Moment> {
+    pub(super) fn moment(&self) -> Arc<DirectoryMoment> {
         self.moment.clone()
     }
 
@@ -170,10 +170,10 @@ impl Followed {
     /// look does not find it.
     pub(super) fn look(
         &mut self,
-        place: Place<'_>,
+        place: ViewDir<'_>,
         survey: Survey,
         covered: Covered,
-    ) -> Result<Arc<Moment>> {
+    ) -> Result<Arc<DirectoryMoment>> {
         let mut result = self.try_look(place, survey, covered);
         for _ in 1..TRIES {
             if result.is_ok() {
@@ -184,8 +184,8 @@ impl Followed {
         result.map(|()| self.moment())
     }
 
-    fn try_look(&mut self, place: Place<'_>, survey: Survey, covered: Covered) -> Result<()> {
-        let Place { storage, home, .. } = place;
+    fn try_look(&mut self, place: ViewDir<'_>, survey: Survey, covered: Covered) -> Result<()> {
+        let ViewDir { storage, home, .. } = place;
         // Before all else: a life that begins while we look is another.
         let life = home.life(storage);
         let store = home.read_identity(storage)?;
@@ -194,10 +194,10 @@ impl Followed {
         if is_first || life != self.moment.life || store != self.store || !may_believe {
             *self = Self {
                 store,
-                moment: Arc::new(Moment {
+                moment: Arc::new(DirectoryMoment {
                     era: self.moment.era + 1,
                     life,
-                    ..Moment::default()
+                    ..DirectoryMoment::default()
                 }),
                 ..Self::default()
             };
@@ -225,8 +225,8 @@ impl Followed {
     }
 
     /// Brings the plans up to the journal's end.
-    fn read_journal(&mut self, place: Place<'_>, id: &StoreId, covered: Covered) -> Result<()> {
-        let Place { storage, home, .. } = place;
+    fn read_journal(&mut self, place: ViewDir<'_>, id: &StoreId, covered: Covered) -> Result<()> {
+        let ViewDir { storage, home, .. } = place;
         let scan = &mut self.scan;
         scan.read_on(storage, &home.journal, id)?;
         let read = self.moment.sequence;
@@ -256,8 +256,8 @@ impl Followed {
         Ok(())
     }
 
-    fn survey(&mut self, place: Place<'_>) -> Result<()> {
-        let Place {
+    fn survey(&mut self, place: ViewDir<'_>) -> Result<()> {
+        let ViewDir {
             storage, dir, home, ..
         } = place;
         let moment = Arc::make_mut(&mut self.moment);
@@ -266,7 +266,7 @@ impl Followed {
         // While there is a journal, the kept catalog is older.
         let id = self.store.filter(|_| self.scan.is_empty());
         if let Some(id) = id.filter(|_| place.believe == Believe::Kept)
-            && let Some(catalog) = Kept::of(storage, home, id, kept::FROM).look(storage, dir)
+            && let Some(catalog) = KeptCatalog::of(storage, home, id, kept::FROM).look(storage, dir)
         {
             report_on(&catalog, &mut moment.report);
             moment.catalog = Arc::new(catalog);
@@ -274,7 +274,7 @@ impl Followed {
             moment.is_kept = true;
             return Ok(());
         }
-        let Moment { plans, report, .. } = &mut *moment;
+        let DirectoryMoment { plans, report, .. } = &mut *moment;
         let mut copies = Copies::new(storage, dir, &home.copies);
         let others = others(Planned {
             storage,
@@ -291,8 +291,8 @@ impl Followed {
 
 /// Returns the sessions that have no file and should, or have one and should not, and those with a
 /// sidecar that another program wrote.
-fn others(planned: Planned<'_>) -> Result<Others> {
-    let mut others = Others::default();
+fn others(planned: Planned<'_>) -> Result<ForeignChanges> {
+    let mut others = ForeignChanges::default();
     for (stem, plan) in &planned.plans.sessions {
         let has_file = files::is_there(planned.storage, &log_path(planned.dir, stem))?;
         let is_as_planned = plan.exists() == has_file;

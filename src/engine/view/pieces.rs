@@ -14,10 +14,10 @@ use crate::disk::files::sidecar::Sidecar;
 use crate::disk::session_file::Meta;
 use crate::engine::position::Numbering;
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::{Files, Judged, judge_as_seen};
+use crate::engine::recovery::foreign::{Judged, SessionFiles, judge_as_seen};
 use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
-use crate::engine::snapshot::{Looked, Snapshot, Tail};
+use crate::engine::snapshot::{ConversationMoment, Snapshot, Tail};
 use crate::error::{Error, Result, Version};
 use crate::ground::storage::{OpenMode, Storage};
 
@@ -53,7 +53,7 @@ pub(super) fn planned(
     restored: Option<&Restored>,
     (stem, key): (&str, &str),
     plan: &Plan,
-    (files, found): (Files, Result<(Meta, Sidecar)>),
+    (files, found): (SessionFiles, Result<(Meta, Sidecar)>),
 ) -> Result<Option<Pieces>> {
     let lines = match judge_as_seen(planned, stem, plan, files)? {
         None => return Ok(None),
@@ -128,13 +128,13 @@ impl Pieces {
     ///
     /// # Errors
     /// As the operating system reports them.
-    pub(crate) fn looked(self) -> io::Result<Looked> {
+    pub(crate) fn looked(self) -> io::Result<ConversationMoment> {
         let extent = self.extent()?;
         let Bytes {
             file, len, behind, ..
         } = &self.bytes;
         let conversation = conversation::read(file.as_deref(), *len, behind)?;
-        Ok(Looked {
+        Ok(ConversationMoment {
             conversation: Arc::new(conversation),
             start: extent.start,
             end: extent.end,

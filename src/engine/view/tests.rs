@@ -66,12 +66,12 @@ fn however_often_a_session_was_taken_back_it_is_read() {
     disk.write_foreign(home.backups.join(backup_name(1)).to_str().unwrap(), b"{}\n")
         .unwrap();
     disk.write_foreign("/cli.jsonl", b"{}\n").unwrap();
-    let mut moment = Moment::default();
+    let mut moment = DirectoryMoment::default();
     taken_back(&mut moment.plans);
     assert!(moment.catalog.enter("cli", "cli", &[]));
     let view = view(&disk);
     let plan = &moment.plans.sessions["cli"];
-    let files = Files::of(&disk, Path::new("/"), "cli").unwrap();
+    let files = SessionFiles::of(&disk, Path::new("/"), "cli").unwrap();
     let found = read_meta(&disk, Path::new("/"), "cli", "cli");
     let planned = view.planned(&moment);
     let pieces = pieces::planned(planned, None, ("cli", "cli"), plan, (files, found));

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use serde_json::value::RawValue;
 
-use super::page::{self, Line, Page};
+use super::page::{self, MemorySession, StoredMessage};
 use crate::compat::scope::{self, SessionScope};
 use crate::disk::session_file::{self, TagChange};
 use crate::error::{Error, Oversized, Result, check_size};
@@ -19,7 +19,7 @@ use crate::{Merged, Message, StoreOptions};
 
 /// The limits of a book.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct BookLimits {
     pub(crate) sessions: usize,
     /// Messages per session.
     pub(crate) messages: usize,
@@ -32,7 +32,7 @@ pub(crate) struct Limits {
     pub(crate) paths: bool,
 }
 
-impl Limits {
+impl BookLimits {
     /// No limits but that of a line, for sessions that are on disk as well.
     pub(crate) fn none() -> Self {
         Self {
@@ -52,14 +52,14 @@ impl Limits {
 
 /// All sessions.
 pub(crate) struct Book {
-    pages: BTreeMap<String, Page>,
+    pages: BTreeMap<String, MemorySession>,
     /// The sessions that claim an alias, by the name their file would have.
     aliases: HashMap<String, BTreeSet<(String, String)>>,
     /// The sessions in the order in which they were last written to.
     turns: BTreeMap<u64, String>,
     turn: u64,
     bytes: usize,
-    limits: Limits,
+    limits: BookLimits,
     clock: SystemClock,
 }
 
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Book {
 }
 
 impl Book {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: BookLimits) -> Self {
         Self {
             pages: BTreeMap::new(),
             aliases: HashMap::new(),
@@ -86,7 +86,7 @@ impl Book {
         }
     }
 
-    pub(crate) fn page(&self, key: &str) -> Option<&Page> {
+    pub(crate) fn page(&self, key: &str) -> Option<&MemorySession> {
         self.pages.get(key)
     }
 
@@ -111,14 +111,14 @@ impl Book {
     }
 
     /// Marks a session as saved, if it is still at the saved page's `turn`.
-    pub(crate) fn saved(&mut self, key: &str, saved: &Page) {
+    pub(crate) fn saved(&mut self, key: &str, saved: &MemorySession) {
         if let Some(page) = self.pages.get_mut(key) {
             page.unsaved &= page.turn != saved.turn;
         }
     }
 
     /// Inserts a session as it was found.
-    pub(crate) fn put(&mut self, key: String, page: Page) {
+    pub(crate) fn put(&mut self, key: String, page: MemorySession) {
         self.remove(&key);
         self.claim(&key, &page.aliases);
         self.insert(key, page);
@@ -147,7 +147,10 @@ impl Book {
     }
 
     pub(crate) fn history(&self, key: &str) -> Vec<Message> {
-        self.pages.get(key).map(Page::messages).unwrap_or_default()
+        self.pages
+            .get(key)
+            .map(MemorySession::messages)
+            .unwrap_or_default()
     }
 
     pub(crate) fn tail(&self, key: &str, n: usize) -> Vec<Message> {
@@ -266,7 +269,9 @@ impl Book {
         if has_said && !merge {
             return Err(Error::HasHistory { key: new.into() });
         }
-        let mut page = own.cloned().unwrap_or_else(|| Page::made(ZERO_TIME));
+        let mut page = own
+            .cloned()
+            .unwrap_or_else(|| MemorySession::made(ZERO_TIME));
         let (is_made, turn) = (own.is_none(), older.turn);
         page.follow(new, (old, older.clone()));
         let besides = page.bytes() - page.identity();
@@ -349,7 +354,12 @@ impl Book {
 
     /// The page that a session without visible content takes over from its aliases. An alias that
     /// it claims already is skipped: history that was cleared since must not come back.
-    fn heritage(&self, key: &str, scope: Option<&RawValue>, aliases: &[String]) -> Option<Page> {
+    fn heritage(
+        &self,
+        key: &str,
+        scope: Option<&RawValue>,
+        aliases: &[String],
+    ) -> Option<MemorySession> {
         let own = self.pages.get(key);
         if own.is_some_and(|page| !page.is_blank()) {
             return None;
@@ -378,7 +388,7 @@ impl Book {
         messages: Vec<Message>,
         summary: Option<&str>,
         more: usize,
-    ) -> Result<Vec<Line>> {
+    ) -> Result<Vec<StoredMessage>> {
         let now = self.now();
         let mut accepted = Vec::with_capacity(messages.len());
         let page = self.pages.get(key);
@@ -387,7 +397,7 @@ impl Book {
         let limit = self.limits.beside(besides + summary.unwrap_or(old).len());
         for message in messages.iter().filter(|message| !message.is_transient()) {
             message.check_writable()?;
-            let line = Line::of(match message.created_at() {
+            let line = StoredMessage::of(match message.created_at() {
                 Some(_) => message.clone(),
                 None => message.clone().with_created_at(&now)?,
             });
@@ -405,9 +415,9 @@ impl Book {
     }
 
     /// Changes a session, created if needed, and keeps the book within its limits.
-    fn change(&mut self, key: String, change: impl FnOnce(&mut Page)) {
+    fn change(&mut self, key: String, change: impl FnOnce(&mut MemorySession)) {
         let now = self.now();
-        let made = || Page::made(&now);
+        let made = || MemorySession::made(&now);
         let mut page = self.pages.remove(&key).unwrap_or_else(made);
         self.bytes -= page.bytes();
         self.turns.remove(&page.turn);
@@ -420,13 +430,13 @@ impl Book {
         self.forget_oldest();
     }
 
-    fn insert(&mut self, key: String, mut page: Page) {
+    fn insert(&mut self, key: String, mut page: MemorySession) {
         self.turn += 1;
         page.turned(self.turn);
         self.place(key, page);
     }
 
-    fn place(&mut self, key: String, page: Page) {
+    fn place(&mut self, key: String, page: MemorySession) {
         self.bytes += page.bytes();
         self.turns.insert(page.turn, key.clone());
         self.pages.insert(key, page);

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::book::{self, Book, Limits};
-use super::page::Page;
+use super::book::{self, Book, BookLimits};
+use super::page::MemorySession;
 use crate::compat::scope::SessionScope;
 use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
@@ -18,7 +18,7 @@ use crate::{
 pub(crate) struct Desk(Arc<Mutex<Option<Book>>>);
 
 impl Desk {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: BookLimits) -> Self {
         Self(Arc::new(Mutex::new(Some(Book::new(limits)))))
     }
 
@@ -97,7 +97,9 @@ impl Desk {
     }
 
     pub(crate) fn count(&self, key: &str) -> Reply<usize> {
-        self.work_on(key, |book, key| Ok(book.page(&key).map_or(0, Page::len)))
+        self.work_on(key, |book, key| {
+            Ok(book.page(&key).map_or(0, MemorySession::len))
+        })
     }
 
     pub(crate) fn exists(&self, key: &str) -> Reply<bool> {

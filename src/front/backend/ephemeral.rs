@@ -1,6 +1,6 @@
 //! A store that lasts as long as the process.
 
-use super::book::Limits;
+use super::book::BookLimits;
 use super::desk::Desk;
 use super::store::{SessionStore, StoreKind};
 use super::verbs::verbs_of;
@@ -11,7 +11,7 @@ use crate::{Merged, Message, Reply};
 /// clamped.
 #[derive(Clone, Debug)]
 pub struct EphemeralOptions {
-    limits: Limits,
+    limits: BookLimits,
 }
 
 impl Default for EphemeralOptions {
@@ -25,11 +25,11 @@ impl EphemeralOptions {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            limits: Limits {
+            limits: BookLimits {
                 sessions: 1024,
                 messages: 50,
                 bytes: 64 << 20,
-                ..Limits::none()
+                ..BookLimits::none()
             },
         }
     }

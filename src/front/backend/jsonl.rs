@@ -33,7 +33,7 @@ use crate::{Merged, Message, MigrationReport, Reply, Store, StoreHandle};
 /// ```
 pub struct JsonlBackend {
     chats: StoreHandle,
-    owned: Arc<Mutex<Owned>>,
+    owned: Arc<Mutex<OwnedStore>>,
     migration: MigrationReport,
 }
 
@@ -49,7 +49,7 @@ impl std::fmt::Debug for JsonlBackend {
 
 /// The store to close.
 #[derive(Debug, Default)]
-enum Owned {
+enum OwnedStore {
     Open(Store),
     /// No store, or one that is closed already.
     #[default]
@@ -58,7 +58,7 @@ enum Owned {
     Failed(Error),
 }
 
-impl Owned {
+impl OwnedStore {
     fn close(&mut self) -> Result<()> {
         let closed = match std::mem::take(self) {
             Self::Open(store) => store.close(),
@@ -78,7 +78,7 @@ impl JsonlBackend {
     pub fn new(store: Store) -> Self {
         Self {
             chats: store.handle(),
-            owned: Arc::new(Mutex::new(Owned::Open(store))),
+            owned: Arc::new(Mutex::new(OwnedStore::Open(store))),
             migration: MigrationReport::default(),
         }
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{JsonlBackend, LegacyJsonStore, SessionStore};
 use crate::compat::migrate;
-use crate::compat::migrate::Found;
+use crate::compat::migrate::LegacyContent;
 use crate::compat::scope::SessionScope;
 use crate::disk::session_file::{self, LOG, SIDECAR};
 use crate::engine::home::{self, Home};
@@ -146,7 +146,7 @@ fn import(
     dir: &Path,
 ) -> Result<std::result::Result<MigrationReport, Error>> {
     let chats = store.handle().exact_keys();
-    let copies = Copies {
+    let copies = ImportCopies {
         chats: &chats,
         storage,
         dir,
@@ -171,13 +171,13 @@ fn import(
 }
 
 /// The store's sessions that an import took in, or will replace by identical ones.
-struct Copies<'a> {
+struct ImportCopies<'a> {
     chats: &'a StoreHandle,
     storage: &'a dyn Storage,
     dir: &'a Path,
 }
 
-impl Copies<'_> {
+impl ImportCopies<'_> {
     /// True if they are everything the store has, in its files too.
     fn are_all(&self) -> Result<bool> {
         let Some(keys) = self.keys()? else {
@@ -237,7 +237,7 @@ impl Copies<'_> {
 
     /// True if the store has nothing of a session that its older file does not have.
     fn is_copy(&self, key: &str, file: &str) -> Result<bool> {
-        let Found::Session(older) = migrate::read(self.storage, self.dir, file)? else {
+        let LegacyContent::Session(older) = migrate::read(self.storage, self.dir, file)? else {
             return Ok(false);
         };
         let meta = self.chats.session_meta(key).wait()?;
@@ -280,7 +280,10 @@ fn stems(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
         if let Some(stem) = entry.name.strip_suffix(LOG) {
             stems.push(stem.to_owned());
         } else if let Some(stem) = entry.name.strip_suffix(SIDECAR)
-            && matches!(migrate::read(storage, dir, &entry.name)?, Found::Sidecar)
+            && matches!(
+                migrate::read(storage, dir, &entry.name)?,
+                LegacyContent::Sidecar
+            )
         {
             stems.push(stem.to_owned());
         }

@@ -14,8 +14,8 @@ use crate::front::sessions::SessionInfo;
 
 /// One session.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Page {
-    lines: VecDeque<Line>,
+pub(crate) struct MemorySession {
+    lines: VecDeque<StoredMessage>,
     pub(crate) summary: String,
     created: String,
     pub(crate) updated: String,
@@ -40,19 +40,19 @@ pub(crate) struct Page {
 
 /// A message, and its size encoded, in bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct StoredMessage {
     message: Message,
     pub(crate) size: usize,
 }
 
-impl Line {
+impl StoredMessage {
     pub(crate) fn of(message: Message) -> Self {
         let size = session_file::encode(&message, None).len();
         Self { message, size }
     }
 }
 
-impl Page {
+impl MemorySession {
     pub(crate) fn made(now: &str) -> Self {
         Self {
             created: now.into(),
@@ -74,7 +74,7 @@ impl Page {
             tags: *session.tags,
             ..Self::default()
         };
-        page.extend(visible.map(Line::of));
+        page.extend(visible.map(StoredMessage::of));
         page
     }
 
@@ -106,14 +106,14 @@ impl Page {
         self.lines.len()
     }
 
-    pub(crate) fn extend(&mut self, lines: impl IntoIterator<Item = Line>) {
+    pub(crate) fn extend(&mut self, lines: impl IntoIterator<Item = StoredMessage>) {
         for line in lines {
             self.held += line.size;
             self.lines.push_back(line);
         }
     }
 
-    pub(crate) fn replace(&mut self, lines: impl IntoIterator<Item = Line>) {
+    pub(crate) fn replace(&mut self, lines: impl IntoIterator<Item = StoredMessage>) {
         self.keep(0);
         self.extend(lines);
         self.history = 0;
@@ -167,7 +167,7 @@ impl Page {
     }
 
     /// Replaces the line at a position, or removes it for `None`. Earlier positions become invalid.
-    pub(crate) fn amend(&mut self, position: Position, line: Option<Line>) {
+    pub(crate) fn amend(&mut self, position: Position, line: Option<StoredMessage>) {
         let Some(nth) = self.index(position).filter(|nth| *nth < self.lines.len()) else {
             return;
         };
@@ -215,7 +215,7 @@ impl Page {
         let scope = self.scope.as_ref();
         let scope = scope.and_then(|scope| SessionScope::from_json(scope.get()).ok());
         let scope = scope.unwrap_or_default();
-        let shown = |line: Option<&Line>| -> String {
+        let shown = |line: Option<&StoredMessage>| -> String {
             let text = line.map(|line| line.message.text()).unwrap_or_default();
             text.chars().take(SHOWN).collect()
         };

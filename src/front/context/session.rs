@@ -9,7 +9,7 @@ use crate::engine::shard::verbs::clear::Clear;
 use crate::engine::shard::verbs::note::{Checkpoint, SystemPrompt};
 use crate::engine::shard::verbs::revert::Revert;
 use crate::engine::shard::verbs::update::Update;
-use crate::engine::snapshot::Looked;
+use crate::engine::snapshot::ConversationMoment;
 use crate::engine::stats::Counters;
 use crate::error::Error;
 use crate::front::reply::Reply;
@@ -110,7 +110,7 @@ impl SessionContext {
     /// Reads the state of the conversation.
     fn look<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Looked, &Counters) -> io::Result<T> + Send + 'static,
+        read: impl FnOnce(&ConversationMoment, &Counters) -> io::Result<T> + Send + 'static,
     ) -> Reply<T> {
         let counters = self.handle.counters();
         self.handle.looking(&self.key, move |key, looked| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
-use crate::disk::archive::{self, Part};
+use crate::disk::archive::{self, ArchivePart};
 use crate::disk::files;
 use crate::disk::session_file::{self, Decoded};
 use crate::engine::home::Home;
@@ -118,8 +118,8 @@ impl Archived {
     /// Calls `take` for each wanted part, with its lines.
     fn each(
         &self,
-        is_wanted: &dyn Fn(&Part) -> bool,
-        take: &mut dyn FnMut(Part, Vec<u8>),
+        is_wanted: &dyn Fn(&ArchivePart) -> bool,
+        take: &mut dyn FnMut(ArchivePart, Vec<u8>),
     ) -> Result<()> {
         let Some(stem) = &self.stem else {
             return Ok(());
@@ -154,9 +154,12 @@ impl Archived {
 ///
 /// # Errors
 /// If it cannot be listed.
-pub(super) fn parts(storage: &dyn Storage, dir: &Path) -> Result<Vec<Part>> {
+pub(super) fn parts(storage: &dyn Storage, dir: &Path) -> Result<Vec<ArchivePart>> {
     let names = files::entries(storage, dir)?;
-    Ok(names.iter().filter_map(|name| Part::parse(name)).collect())
+    Ok(names
+        .iter()
+        .filter_map(|name| ArchivePart::parse(name))
+        .collect())
 }
 
 /// The directory of a store's archive.
@@ -175,7 +178,7 @@ pub(super) fn read(
     storage: &dyn Storage,
     dir: &Path,
     key: &str,
-    part: &Part,
+    part: &ArchivePart,
 ) -> Result<Option<Vec<u8>>> {
     let path = dir.join(part.to_text());
     let bytes = files::read_whole(storage, &path).map_err(|e| Error::io("read", &path, e))?;

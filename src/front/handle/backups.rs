@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Side, StoreHandle, blocking};
-use crate::disk::files::backup::{Backup, Name, Stored};
+use crate::disk::files::backup::{Backup, BackupName, Stored};
 use crate::disk::files::read_whole;
 use crate::engine::Engine;
 use crate::engine::shard::rebase::make_directory;
@@ -13,7 +13,7 @@ use crate::engine::shard::shared::Shared;
 use crate::engine::shard::verbs::forget::{Forget, Forgotten};
 use crate::engine::shard::verbs::keep::Keep;
 use crate::engine::shard::verbs::restore::Restore;
-use crate::engine::supervisor::Request;
+use crate::engine::supervisor::SupervisorRequest;
 use crate::error::{Error, Result};
 use crate::front::reply::Reply;
 use crate::ground::storage::OpenMode;
@@ -181,7 +181,11 @@ impl StoreHandle {
     }
 
     /// A backup's file as it is, with its parsed name; `None` if there is no such backup.
-    pub(crate) fn backup_file(&self, key: &str, number: u64) -> Result<Option<(Name, Vec<u8>)>> {
+    pub(crate) fn backup_file(
+        &self,
+        key: &str,
+        number: u64,
+    ) -> Result<Option<(BackupName, Vec<u8>)>> {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };
@@ -198,7 +202,7 @@ impl StoreHandle {
     }
 
     /// Adds a backup that was made elsewhere; `name` is without the session's stem.
-    pub(crate) fn keep_backup(&self, key: &str, name: Name, lines: Vec<u8>) -> Reply<()> {
+    pub(crate) fn keep_backup(&self, key: &str, name: BackupName, lines: Vec<u8>) -> Reply<()> {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));
         };
@@ -282,7 +286,7 @@ fn remove(engine: &Engine, mut forgotten: Forgotten) -> Result<usize> {
         return Ok(0);
     };
     // Sessions reverted or cleared since the last flush would be rebuilt from them.
-    engine.ask(Request::Flush)?;
+    engine.ask(SupervisorRequest::Flush)?;
     shared
         .backups
         .keep_number(&*shared.storage, &newest)
@@ -309,11 +313,11 @@ fn remove(engine: &Engine, mut forgotten: Forgotten) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::files::backup::{BackupReason, Name};
+    use crate::disk::files::backup::{BackupName, BackupReason};
 
     fn stored(number: u64, millis: i64, size: u64) -> Stored {
         Stored {
-            name: Name {
+            name: BackupName {
                 stem: String::from("cli"),
                 number,
                 reason: BackupReason::Clear,

@@ -8,10 +8,10 @@ use super::{Side, StoreHandle, blocking};
 use crate::engine::shard::verbs::fork::{Fork as ForkVerb, ForkedLines};
 use crate::engine::shard::verbs::look::Look;
 use crate::engine::shard::verbs::subscribe::Subscribe;
-use crate::engine::snapshot::Looked;
+use crate::engine::snapshot::ConversationMoment;
 use crate::error::{CheckpointId, Error, Result};
 use crate::front::context::Fork;
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 use crate::front::session::Session;
 use crate::front::window::{Budget, Window, window};
 use crate::{Context, Watch};
@@ -143,7 +143,7 @@ impl StoreHandle {
     pub(crate) fn looking<T: Send + 'static>(
         &self,
         key: &str,
-        read: impl FnOnce(&str, &Looked) -> Result<T> + Send + 'static,
+        read: impl FnOnce(&str, &ConversationMoment) -> Result<T> + Send + 'static,
     ) -> Reply<T> {
         let (this, key) = (self.clone(), key.to_owned());
         Reply::lookup(move |place| {
@@ -189,7 +189,11 @@ impl StoreHandle {
 
     /// The state of a session's conversation. Its owner answers once it knows; it does not wait for
     /// writes.
-    pub(crate) async fn look(&self, key: &str, place: Place) -> Result<Arc<Looked>> {
+    pub(crate) async fn look(
+        &self,
+        key: &str,
+        place: LookupPlace,
+    ) -> Result<Arc<ConversationMoment>> {
         let engine = match &self.side {
             Side::Writer(engine) => engine,
             Side::Reader(view) => {
@@ -207,7 +211,7 @@ impl StoreHandle {
         }
         // As in any read: files without an owner are read as they are.
         let Some(stem) = catalog.orphan_of(&canonical) else {
-            return Ok(Arc::new(Looked::empty(&canonical)));
+            return Ok(Arc::new(ConversationMoment::empty(&canonical)));
         };
         let engine = engine.clone();
         blocking(place, move || {
@@ -223,7 +227,7 @@ impl StoreHandle {
 }
 
 /// The lines up to `at`, for a fork.
-fn copied(looked: &Looked, at: Fork) -> Result<ForkedLines> {
+fn copied(looked: &ConversationMoment, at: Fork) -> Result<ForkedLines> {
     let live = &looked.snapshot.live;
     let tail = looked.snapshot.tail();
     let cut = match at {
@@ -251,7 +255,7 @@ fn copied(looked: &Looked, at: Fork) -> Result<ForkedLines> {
 /// The offset where the `n`th live message ends; for `n` = 0, where the first one begins. Control
 /// records before the first message always stay: hidden ones become visible lines when they are
 /// compacted.
-fn after_message(looked: &Looked, tail: &[u8], n: u64) -> std::io::Result<u64> {
+fn after_message(looked: &ConversationMoment, tail: &[u8], n: u64) -> std::io::Result<u64> {
     let live = &looked.snapshot.live;
     let (mut left, mut cut) = (n, None);
     let mut take = |text: &[u8], at: u64, next: u64| {

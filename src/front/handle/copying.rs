@@ -8,15 +8,15 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use self::besides::in_backups;
-use super::finding::{Listed, Owned, Sight as _};
+use super::finding::{ListedSession, OwnedSessions, Sight as _};
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::{backup, once};
 use crate::disk::session_file::{Meta, SIDECAR, encode_sidecar, log_name, sidecar_name};
-use crate::engine::copy_dir::{Content, CopyDir};
-use crate::engine::glance::{self, Lines};
+use crate::engine::copy_dir::{CopyContent, CopyDir};
+use crate::engine::glance::{self, SessionLines};
 use crate::engine::home::Home;
 use crate::engine::shard::verbs::whole::Whole;
-use crate::engine::supervisor::Request;
+use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
 use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
@@ -107,42 +107,42 @@ impl StoreHandle {
         if let Some(id) = Home::of(&own_dir).read_identity(&*storage)? {
             names.insert(0, format!("{:032x}", u128::from_be_bytes(id)));
         }
-        let copy = Copy {
+        let copy = DirectoryCopy {
             into: CopyDir::prepare(storage, dir, &names[0], &names[1..])?,
         };
         match &self.side {
-            Side::Writer(engine) => copy.own(&Owned(self, engine)),
+            Side::Writer(engine) => copy.own(&OwnedSessions(self, engine)),
             Side::Reader(view) => copy.beside(view),
         }
     }
 }
 
 /// A session with everything to copy.
-struct Original {
+struct CopySource {
     meta: Meta,
-    lines: Lines,
+    lines: SessionLines,
     /// The ids of messages that it took once.
     ids: [Vec<u8>; 2],
 }
 
 /// The outcome of copying a session.
 #[derive(Debug)]
-enum Outcome {
+enum CopyOutcome {
     Copied,
     Gone,
     Failed(Error),
 }
 
-struct Copy {
+struct DirectoryCopy {
     into: CopyDir,
 }
 
 /// The number of sessions for which starting a thread pays.
 const WORTH: usize = 8;
 
-impl Copy {
-    fn own(self, store: &Owned<'_>) -> Result<BackupReport> {
-        let Owned(_, engine) = store;
+impl DirectoryCopy {
+    fn own(self, store: &OwnedSessions<'_>) -> Result<BackupReport> {
+        let OwnedSessions(_, engine) = store;
         let shared = &engine.shared;
         let mut report = BackupReport::default();
         // Listed first: an orphan that is adopted meanwhile is in this list or the next.
@@ -150,11 +150,11 @@ impl Copy {
         let stems = self.sessions(store, &mut report)?;
         self.orphans(&*shared.storage, &shared.dir, orphans, &stems, &mut report)?;
         // After a flush, lines written to a file before it became a backup are in it.
-        engine.ask(Request::Flush)?;
+        engine.ask(SupervisorRequest::Flush)?;
         let dir = &shared.backups.dir;
         self.backup_files(&*shared.storage, dir, &mut report, |name| {
             let log = name.strip_suffix(SIDECAR).map(log_name);
-            backup::Name::parse(log.as_deref().unwrap_or(name)).is_some()
+            backup::BackupName::parse(log.as_deref().unwrap_or(name)).is_some()
         })?;
         self.archive(&*shared.storage, &shared.archive.dir, &mut report)?;
         // A closed store forgets the parts of its sessions that are not in their files.
@@ -168,7 +168,11 @@ impl Copy {
     /// Copies all sessions; returns the stems of their files. A session that is renamed meanwhile
     /// is copied under the old key, the new key or both: one that is gone is looked for under its
     /// new key, also if that key was copied before the rename.
-    fn sessions(&self, store: &Owned<'_>, report: &mut BackupReport) -> Result<BTreeSet<String>> {
+    fn sessions(
+        &self,
+        store: &OwnedSessions<'_>,
+        report: &mut BackupReport,
+    ) -> Result<BTreeSet<String>> {
         let catalog = &store.1.shared.catalog;
         let mut stems = BTreeSet::new();
         let (mut seen, mut again) = (BTreeSet::new(), BTreeSet::new());
@@ -181,8 +185,8 @@ impl Copy {
             let copied = glance::each(&listed, WORTH, &|session| {
                 self.session(session, store.original(session))
             });
-            let gone = |(session, outcome): &(&Listed, &Result<Outcome>)| {
-                let is_gone = matches!(outcome, Ok(Outcome::Gone));
+            let gone = |(session, outcome): &(&ListedSession, &Result<CopyOutcome>)| {
+                let is_gone = matches!(outcome, Ok(CopyOutcome::Gone));
                 is_gone.then(|| catalog.resolve_other(&session.1)).flatten()
             };
             let gone = listed.iter().zip(&copied).filter_map(|both| gone(&both));
@@ -207,7 +211,7 @@ impl Copy {
             let group = Group::of(view, &keys, Depth::Copy);
             let copied = glance::each(sessions, WORTH, &|session| {
                 let found = group.original(&session.1);
-                let original = |(meta, lines, ids)| Original { meta, lines, ids };
+                let original = |(meta, lines, ids)| CopySource { meta, lines, ids };
                 self.session(session, found.map(|found| found.map(original)))
             });
             stems.extend(report.take(sessions.iter().cloned().zip(copied))?);
@@ -226,39 +230,43 @@ impl Copy {
         Ok(report)
     }
 
-    fn session(&self, (stem, key): &Listed, found: Result<Option<Original>>) -> Result<Outcome> {
+    fn session(
+        &self,
+        (stem, key): &ListedSession,
+        found: Result<Option<CopySource>>,
+    ) -> Result<CopyOutcome> {
         let names = names(stem);
         self.into.forget(&names);
         let outcome = match found {
             Ok(Some(original)) => self.put(&names, key, original)?,
-            Ok(None) => Outcome::Gone,
-            Err(error) => Outcome::Failed(error),
+            Ok(None) => CopyOutcome::Gone,
+            Err(error) => CopyOutcome::Failed(error),
         };
-        if let Outcome::Failed(_) = outcome {
+        if let CopyOutcome::Failed(_) = outcome {
             self.into.keep(&names)?;
         }
         Ok(outcome)
     }
 
-    fn put(&self, names: &[String; 4], key: &str, original: Original) -> Result<Outcome> {
-        let Original { meta, lines, ids } = original;
+    fn put(&self, names: &[String; 4], key: &str, original: CopySource) -> Result<CopyOutcome> {
+        let CopySource { meta, lines, ids } = original;
         let mut sidecar = meta.to_sidecar();
         key.clone_into(&mut sidecar.key);
-        let log = lines.is_any().then(|| Content::from(lines));
-        let [newest, old] = ids.map(|ids| (!ids.is_empty()).then(|| Content::from(ids)));
-        let sidecar = Some(Content::from(encode_sidecar(&sidecar)));
+        let log = lines.is_any().then(|| CopyContent::from(lines));
+        let [newest, old] = ids.map(|ids| (!ids.is_empty()).then(|| CopyContent::from(ids)));
+        let sidecar = Some(CopyContent::from(encode_sidecar(&sidecar)));
         for (name, content) in names.iter().zip([log, newest, old, sidecar]) {
             if let Some(content) = content
                 && let Some(error) = self.put_file(name, &content)?
             {
-                return Ok(Outcome::Failed(error));
+                return Ok(CopyOutcome::Failed(error));
             }
         }
-        Ok(Outcome::Copied)
+        Ok(CopyOutcome::Copied)
     }
 
     /// Returns the error if the file cannot be read. An `Err` is about the copy.
-    fn put_file(&self, name: &str, content: &Content) -> Result<Option<Error>> {
+    fn put_file(&self, name: &str, content: &CopyContent) -> Result<Option<Error>> {
         match self.into.put(name, content) {
             Err(error) if content.is_unreadable() => Ok(Some(error)),
             put => put.map(|()| None),
@@ -274,9 +282,9 @@ fn names(stem: &str) -> [String; 4] {
     [log_name(stem), newest, old, sidecar_name(stem)]
 }
 
-impl Owned<'_> {
+impl OwnedSessions<'_> {
     /// `None` if it is gone.
-    fn original(&self, session: &Listed) -> Result<Option<Original>> {
+    fn original(&self, session: &ListedSession) -> Result<Option<CopySource>> {
         let key = &session.1;
         if self.is_cold(key) {
             let original = self.cold(session);
@@ -288,23 +296,23 @@ impl Owned<'_> {
         let whole = Reply::command(self.1.clone(), key.as_str().into(), Whole);
         let (snapshot, ids) = whole.wait()?;
         let is_there = snapshot.meta.version != Version::ABSENT;
-        Ok(is_there.then(|| Original {
-            lines: Lines::of_snapshot(&snapshot),
+        Ok(is_there.then(|| CopySource {
+            lines: SessionLines::of_snapshot(&snapshot),
             meta: snapshot.meta,
             ids,
         }))
     }
 
     /// A session that was not written to since the open.
-    fn cold(&self, session: &Listed) -> Result<Original> {
+    fn cold(&self, session: &ListedSession) -> Result<CopySource> {
         let shared = &self.1.shared;
-        let lines = Lines::of_file(&*shared.storage, &shared.dir, &session.0)?;
+        let lines = SessionLines::of_file(&*shared.storage, &shared.dir, &session.0)?;
         let paths = once::paths(&shared.once, &session.0);
         let [newest, old] = paths.map(|path| {
             let read = once::read_file(&*shared.storage, &path);
             read.map_err(|e| Error::io("read", &path, e))
         });
-        Ok(Original {
+        Ok(CopySource {
             meta: self.meta(session)?,
             lines,
             ids: [newest?, old?],
@@ -316,14 +324,14 @@ impl BackupReport {
     /// Takes in the outcomes; returns the stems of the sessions that exist.
     fn take(
         &mut self,
-        copied: impl Iterator<Item = (Listed, Result<Outcome>)>,
+        copied: impl Iterator<Item = (ListedSession, Result<CopyOutcome>)>,
     ) -> Result<BTreeSet<String>> {
         let mut stems = BTreeSet::new();
         for ((stem, key), outcome) in copied {
             match outcome? {
-                Outcome::Gone => continue,
-                Outcome::Copied => self.sessions += 1,
-                Outcome::Failed(error) => self.fail(key, &error),
+                CopyOutcome::Gone => continue,
+                CopyOutcome::Copied => self.sessions += 1,
+                CopyOutcome::Failed(error) => self.fail(key, &error),
             }
             stems.insert(stem);
         }

@@ -2,14 +2,14 @@
 
 use super::StoreHandle;
 use super::lines::{encode, hand_back};
-use super::reads::Found;
+use super::reads::MemoryPart;
 use crate::Message;
 use crate::disk::session_file::{self, Decoded};
 use crate::engine::pages;
 use crate::engine::position::Position;
 use crate::engine::shard::verbs::edit::Edit;
 use crate::error::{Error, Result, Version};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 
 /// Changing one message.
 impl StoreHandle {
@@ -92,10 +92,10 @@ impl StoreHandle {
         &self,
         key: &str,
         position: Position,
-        place: Place,
+        place: LookupPlace,
     ) -> Result<(Message, u64)> {
         let found = self.read(key, move |_, _| {
-            Found::rest(move |snapshot, _| pages::line_at(snapshot, position))
+            MemoryPart::rest(move |snapshot, _| pages::line_at(snapshot, position))
         });
         let line = found.at(place).await?;
         let message = line.as_deref().map(session_file::decode);

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::finding::{Listed, Owned, Sight as _};
-use super::trash::Kept;
+use super::finding::{ListedSession, OwnedSessions, Sight as _};
+use super::trash::TrashEntry;
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::is_temp_name;
 use crate::disk::session_file::{self, Meta};
@@ -14,7 +14,7 @@ use crate::engine::Engine;
 use crate::engine::estate::{self, Estate};
 use crate::engine::glance::{self, GLANCES};
 use crate::engine::shard::verbs::delete::Delete;
-use crate::engine::supervisor::Request;
+use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::traces::{self, Texts};
 use crate::error::{Error, Result};
 use crate::front::erase::{Erase, EraseReceipt, Traces, is_own};
@@ -165,7 +165,7 @@ impl<'a> Erasing<'a> {
             doubtful: BTreeSet::new(),
         };
         let exact = chats.exact_keys();
-        let sessions = Owned(&exact, engine);
+        let sessions = OwnedSessions(&exact, engine);
         match what {
             Erase::Key(key) => {
                 // An agent's main alias leads to any one of its sessions by chance.
@@ -207,7 +207,7 @@ impl<'a> Erasing<'a> {
     }
 
     /// Finds all sessions that are meant.
-    fn find(&mut self, sessions: &Owned<'_>) {
+    fn find(&mut self, sessions: &OwnedSessions<'_>) {
         let mut seen = BTreeSet::new();
         // A session that got another key meanwhile is in the next list.
         loop {
@@ -261,11 +261,11 @@ impl<'a> Erasing<'a> {
     }
 
     /// Adds the sessions that their aliases lead to, and the names of their files.
-    fn follow(&mut self, sessions: &Owned<'_>) -> Result<()> {
+    fn follow(&mut self, sessions: &OwnedSessions<'_>) -> Result<()> {
         let catalog = &self.engine.shared.catalog;
         let conflicts = catalog.alias_conflicts().into_iter();
         let shared: BTreeMap<_, _> = conflicts.map(|one| (one.alias, one.sessions)).collect();
-        let trash = Kept::all(sessions.0, self.engine);
+        let trash = TrashEntry::all(sessions.0, self.engine);
         let mut left: Vec<String> = self.keys.iter().cloned().collect();
         while let Some(key) = left.pop() {
             self.names.insert(key.clone());
@@ -305,7 +305,7 @@ impl<'a> Erasing<'a> {
     }
 
     /// Adds the sessions in the trash that had this key or alias.
-    fn find_in_trash(&mut self, trash: &[Kept], name: &str, left: &mut Vec<String>) {
+    fn find_in_trash(&mut self, trash: &[TrashEntry], name: &str, left: &mut Vec<String>) {
         for kept in trash.iter().filter(|kept| kept.is_called(name)) {
             if self.keys.insert(kept.key.clone()) {
                 left.push(kept.key.clone());
@@ -354,13 +354,13 @@ impl<'a> Erasing<'a> {
             |key: &str| Reply::command(self.engine.clone(), key.into(), Delete::default()).wait();
         self.keys.iter().try_for_each(|key| delete(key))?;
         // One of them was deleted meanwhile.
-        for kept in Kept::all(&chats.exact_keys(), self.engine) {
+        for kept in TrashEntry::all(&chats.exact_keys(), self.engine) {
             let is_meant = self.keys.iter().any(|key| kept.is_called(key));
             if is_meant && self.keys.insert(kept.key.clone()) {
                 delete(&kept.key)?;
             }
         }
-        self.engine.ask(Request::Purge)?;
+        self.engine.ask(SupervisorRequest::Purge)?;
         let mut doubtful = self.doubtful;
         doubtful.extend(unfinished(storage, dir)?);
         if !self.keys.iter().any(|key| shared.catalog.has_files(key)) {
@@ -425,7 +425,7 @@ fn unfinished(storage: &dyn Storage, dir: &Path) -> Result<BTreeSet<String>> {
     Ok(left)
 }
 
-fn meta_of(sessions: &Owned<'_>, listed: &Listed) -> Result<Meta> {
+fn meta_of(sessions: &OwnedSessions<'_>, listed: &ListedSession) -> Result<Meta> {
     if listed.0.is_empty() {
         return Ok(Meta::empty(&listed.1));
     }

@@ -9,7 +9,7 @@ use crate::engine::reader;
 use crate::engine::shard::verbs::update::{self, Dates};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 
 /// Exporting.
 impl StoreHandle {
@@ -123,7 +123,7 @@ impl StoreHandle {
     }
 
     fn export_messages(&self, key: &str, options: ExportOptions) -> Result<Export> {
-        let looked = pollster::block_on(self.look(key, Place::Here))?;
+        let looked = pollster::block_on(self.look(key, LookupPlace::Here))?;
         let mut snapshot = looked.snapshot.clone();
         snapshot.hide_before(looked.start);
         let counted = Counters::default();

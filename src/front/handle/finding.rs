@@ -6,12 +6,12 @@ use super::{Side, StoreHandle, blocking};
 use crate::disk::files::sidecar;
 use crate::disk::session_file::{self, Meta};
 use crate::engine::Engine;
-use crate::engine::glance::{self, GLANCES, Lines};
+use crate::engine::glance::{self, GLANCES, SessionLines};
 use crate::engine::snapshot::View;
 use crate::engine::view::{Depth, Group, Listing, TOGETHER};
 use crate::error::{Error, Result, Version};
 use crate::front::changes::{ChangeFilter, Changes};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 use crate::front::sessions::{
     Cursor, SessionInfo, SessionOrder, SessionPage, SessionQuery, updated,
 };
@@ -49,7 +49,7 @@ impl StoreHandle {
         Reply::lookup(move |place| {
             Box::pin(blocking(place, move || match &this.side {
                 Side::Writer(engine) if engine.is_closed() => Err(engine.failure()),
-                Side::Writer(engine) => Ok(page(&Owned(&this, engine), &query)),
+                Side::Writer(engine) => Ok(page(&OwnedSessions(&this, engine), &query)),
                 Side::Reader(view) => Ok(page(&Listing::of(view)?, &query)),
             }))
         })
@@ -96,41 +96,41 @@ impl StoreHandle {
 }
 
 /// A listed session: stem and key.
-pub(super) type Listed = (String, String);
+pub(super) type ListedSession = (String, String);
 
 /// A source of sessions.
-pub(super) trait Source: Sync {
+pub(super) trait SessionSource: Sync {
     /// The stem and the key of each, by file name. If the key is not known, a name stands for it.
-    fn all(&self) -> Vec<Listed>;
+    fn all(&self) -> Vec<ListedSession>;
     /// The time when it was updated, if that is known without reading its sidecar.
-    fn updated(&self, session: &Listed) -> Option<i64>;
+    fn updated(&self, session: &ListedSession) -> Option<i64>;
     /// Looks at sessions, at most [`TOGETHER`].
     fn together(&self, keys: &[&str], depth: Depth) -> Box<dyn Sight + '_>;
 }
 
 /// Sessions that were looked at together.
 pub(super) trait Sight: Sync {
-    fn meta(&self, session: &Listed) -> Result<Meta>;
+    fn meta(&self, session: &ListedSession) -> Result<Meta>;
     /// `None` if it is gone.
-    fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>>;
+    fn lines(&self, session: &ListedSession) -> Result<Option<(Meta, SessionLines)>>;
 }
 
 impl<S: Sight> Sight for &S {
-    fn meta(&self, session: &Listed) -> Result<Meta> {
+    fn meta(&self, session: &ListedSession) -> Result<Meta> {
         (**self).meta(session)
     }
 
-    fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>> {
+    fn lines(&self, session: &ListedSession) -> Result<Option<(Meta, SessionLines)>> {
         (**self).lines(session)
     }
 }
 
 /// Applies `look` to each session, in groups that are looked at together.
 fn each<U: Send>(
-    source: &impl Source,
-    sessions: &[&Listed],
+    source: &impl SessionSource,
+    sessions: &[&ListedSession],
     depth: Depth,
-    look: &(dyn Fn(&dyn Sight, &Listed) -> U + Sync),
+    look: &(dyn Fn(&dyn Sight, &ListedSession) -> U + Sync),
 ) -> Vec<U> {
     let parts = sessions.chunks(TOGETHER).flat_map(|part| {
         let keys: Vec<&str> = part.iter().map(|(_, key)| &**key).collect();
@@ -141,7 +141,7 @@ fn each<U: Send>(
 }
 
 /// The sessions that match a query as far as their names tell, in its order.
-pub(super) fn listed(source: &impl Source, query: &SessionQuery) -> Vec<Listed> {
+pub(super) fn listed(source: &impl SessionSource, query: &SessionQuery) -> Vec<ListedSession> {
     let mut listed = source.all();
     listed.retain(|(_, key)| {
         session_file::is_deleted_key(key) == query.deleted
@@ -150,7 +150,7 @@ pub(super) fn listed(source: &impl Source, query: &SessionQuery) -> Vec<Listed> 
     listed
 }
 
-fn page(source: &impl Source, query: &SessionQuery) -> SessionPage {
+fn page(source: &impl SessionSource, query: &SessionQuery) -> SessionPage {
     let listed = listed(source, query);
     match query.order {
         SessionOrder::Name => by_name(source, query, &listed),
@@ -158,8 +158,12 @@ fn page(source: &impl Source, query: &SessionQuery) -> SessionPage {
     }
 }
 
-fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> SessionPage {
-    let is_before = |(stem, _): &Listed| match &query.after {
+fn by_name(
+    source: &impl SessionSource,
+    query: &SessionQuery,
+    listed: &[ListedSession],
+) -> SessionPage {
+    let is_before = |(stem, _): &ListedSession| match &query.after {
         Some(after) => session_file::file_order(stem, &after.stem).is_le(),
         None => false,
     };
@@ -168,7 +172,7 @@ fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
     while !rest.is_empty() && page.sessions.len() < query.limit {
         let wanted = query.limit - page.sessions.len();
         let (now, later) = rest.split_at(rest.len().min(wanted));
-        let sessions: Vec<&Listed> = now.iter().collect();
+        let sessions: Vec<&ListedSession> = now.iter().collect();
         let found = each(source, &sessions, Depth::Both, &|sight, session| {
             find(sight, query, session)
         });
@@ -188,7 +192,11 @@ fn by_name(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
 }
 
 /// The information about a session, if it matches.
-fn find(sight: &dyn Sight, query: &SessionQuery, session: &Listed) -> Option<Result<SessionInfo>> {
+fn find(
+    sight: &dyn Sight,
+    query: &SessionQuery,
+    session: &ListedSession,
+) -> Option<Result<SessionInfo>> {
     if !query.admits_all() {
         match admitted(sight, query, session) {
             Ok(Some(_)) => {}
@@ -199,7 +207,11 @@ fn find(sight: &dyn Sight, query: &SessionQuery, session: &Listed) -> Option<Res
     show(sight, session)
 }
 
-fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> SessionPage {
+fn by_time(
+    source: &impl SessionSource,
+    query: &SessionQuery,
+    listed: &[ListedSession],
+) -> SessionPage {
     let mut page = SessionPage::default();
     let mut found = newest_first(source, query, listed, |session, error| {
         page.take(session, Some(Err(error)));
@@ -219,7 +231,7 @@ fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
         updated: *updated,
     });
     page.next = next;
-    let sessions: Vec<&Listed> = found.iter().map(|(session, _)| *session).collect();
+    let sessions: Vec<&ListedSession> = found.iter().map(|(session, _)| *session).collect();
     let shown = each(source, &sessions, Depth::Both, &show);
     for (session, shown) in sessions.into_iter().zip(shown) {
         page.take(session, shown);
@@ -229,12 +241,12 @@ fn by_time(source: &impl Source, query: &SessionQuery, listed: &[Listed]) -> Ses
 
 /// The sessions that match a query, each with its time of update, newest first.
 pub(super) fn newest_first<'a>(
-    source: &impl Source,
+    source: &impl SessionSource,
     query: &SessionQuery,
-    listed: &'a [Listed],
-    mut unreadable: impl FnMut(&Listed, Error),
-) -> Vec<(&'a Listed, i64)> {
-    let known = |session: &Listed| {
+    listed: &'a [ListedSession],
+    mut unreadable: impl FnMut(&ListedSession, Error),
+) -> Vec<(&'a ListedSession, i64)> {
+    let known = |session: &ListedSession| {
         let time = source.updated(session)?;
         Some(query.admits_at(time)?.then_some(time))
     };
@@ -243,7 +255,7 @@ pub(super) fn newest_first<'a>(
         .iter()
         .zip(&known)
         .filter(|(_, known)| known.is_none());
-    let unknown: Vec<&Listed> = unknown.map(|(session, _)| session).collect();
+    let unknown: Vec<&ListedSession> = unknown.map(|(session, _)| session).collect();
     let times = each(source, &unknown, Depth::Sidecar, &|sight, session| {
         admitted(sight, query, session)
     });
@@ -264,14 +276,18 @@ pub(super) fn newest_first<'a>(
 }
 
 /// The time when a session was updated, if it matches.
-fn admitted(sight: &dyn Sight, query: &SessionQuery, session: &Listed) -> Result<Option<i64>> {
+fn admitted(
+    sight: &dyn Sight,
+    query: &SessionQuery,
+    session: &ListedSession,
+) -> Result<Option<i64>> {
     let meta = sight.meta(session)?;
     Ok(query.admits(&session.1, &meta).then(|| updated(&meta)))
 }
 
 impl SessionPage {
     /// Unreadable files of one session must not keep the others from being listed.
-    fn take(&mut self, (_, key): &Listed, found: Option<Result<SessionInfo>>) {
+    fn take(&mut self, (_, key): &ListedSession, found: Option<Result<SessionInfo>>) {
         match found {
             Some(Ok(info)) => self.sessions.push(info),
             Some(Err(error)) => {
@@ -283,7 +299,7 @@ impl SessionPage {
     }
 }
 
-fn show(sight: &dyn Sight, session: &Listed) -> Option<Result<SessionInfo>> {
+fn show(sight: &dyn Sight, session: &ListedSession) -> Option<Result<SessionInfo>> {
     let key = &session.1;
     let (meta, lines) = match sight.lines(session).transpose()? {
         Ok(found) => found,
@@ -295,9 +311,9 @@ fn show(sight: &dyn Sight, session: &Listed) -> Option<Result<SessionInfo>> {
 }
 
 /// The sessions of a store that is open for writing.
-pub(super) struct Owned<'a>(pub(super) &'a StoreHandle, pub(super) &'a Arc<Engine>);
+pub(super) struct OwnedSessions<'a>(pub(super) &'a StoreHandle, pub(super) &'a Arc<Engine>);
 
-impl Owned<'_> {
+impl OwnedSessions<'_> {
     /// True if the session was not written to since the open.
     pub(super) fn is_cold(&self, key: &str) -> bool {
         let catalog = &self.1.shared.catalog;
@@ -317,12 +333,12 @@ impl Owned<'_> {
     }
 }
 
-impl Source for Owned<'_> {
-    fn all(&self) -> Vec<Listed> {
+impl SessionSource for OwnedSessions<'_> {
+    fn all(&self) -> Vec<ListedSession> {
         self.1.shared.catalog.all()
     }
 
-    fn updated(&self, (_, key): &Listed) -> Option<i64> {
+    fn updated(&self, (_, key): &ListedSession) -> Option<i64> {
         let catalog = &self.1.shared.catalog;
         let is_untouched = catalog.is_untouched(key);
         is_untouched.then(|| catalog.found_updated(key)).flatten()
@@ -333,8 +349,8 @@ impl Source for Owned<'_> {
     }
 }
 
-impl Sight for Owned<'_> {
-    fn meta(&self, (stem, key): &Listed) -> Result<Meta> {
+impl Sight for OwnedSessions<'_> {
+    fn meta(&self, (stem, key): &ListedSession) -> Result<Meta> {
         let shared = &self.1.shared;
         if let Some(meta) = self.live_meta(key) {
             return Ok(meta);
@@ -348,29 +364,29 @@ impl Sight for Owned<'_> {
         Ok(meta)
     }
 
-    fn lines(&self, session: &Listed) -> Result<Option<(Meta, Lines)>> {
+    fn lines(&self, session: &ListedSession) -> Result<Option<(Meta, SessionLines)>> {
         let (stem, key) = session;
         let shared = &self.1.shared;
         if self.is_cold(key) {
-            let lines = Lines::of_file(&*shared.storage, &shared.dir, stem)?;
+            let lines = SessionLines::of_file(&*shared.storage, &shared.dir, stem)?;
             let meta = self.meta(session)?;
             // Its owner may have begun to write meanwhile.
             if self.is_cold(key) {
                 return Ok(Some((meta, lines)));
             }
         }
-        let snapshot = pollster::block_on(self.0.moment_of(key, Place::Here))?;
+        let snapshot = pollster::block_on(self.0.moment_of(key, LookupPlace::Here))?;
         let is_there = snapshot.meta.version != Version::ABSENT;
-        Ok(is_there.then(|| (snapshot.meta.clone(), Lines::of_snapshot(&snapshot))))
+        Ok(is_there.then(|| (snapshot.meta.clone(), SessionLines::of_snapshot(&snapshot))))
     }
 }
 
-impl Source for Listing<'_> {
-    fn all(&self) -> Vec<Listed> {
+impl SessionSource for Listing<'_> {
+    fn all(&self) -> Vec<ListedSession> {
         self.all()
     }
 
-    fn updated(&self, session: &Listed) -> Option<i64> {
+    fn updated(&self, session: &ListedSession) -> Option<i64> {
         self.updated(session)
     }
 
@@ -380,11 +396,11 @@ impl Source for Listing<'_> {
 }
 
 impl Sight for Group<'_> {
-    fn meta(&self, (_, key): &Listed) -> Result<Meta> {
+    fn meta(&self, (_, key): &ListedSession) -> Result<Meta> {
         self.meta(key)
     }
 
-    fn lines(&self, (_, key): &Listed) -> Result<Option<(Meta, Lines)>> {
+    fn lines(&self, (_, key): &ListedSession) -> Result<Option<(Meta, SessionLines)>> {
         self.glance(key)
     }
 }

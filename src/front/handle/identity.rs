@@ -13,7 +13,7 @@ use crate::engine::shard::verbs::identity::Identity;
 use crate::engine::shard::verbs::promote::Promote;
 use crate::engine::shard::verbs::upsert::UpsertMeta;
 use crate::error::{Error, Oversized, Result, check_size};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 
 /// Identity of a session.
 impl StoreHandle {
@@ -213,7 +213,7 @@ impl StoreHandle {
         key: Arc<str>,
         scope: Option<Box<RawValue>>,
         aliases: Vec<String>,
-        place: Place,
+        place: LookupPlace,
     ) -> Result<bool> {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);

@@ -7,10 +7,10 @@ use crate::compat::scope;
 use crate::disk::session_file;
 use crate::engine::catalog::Catalog;
 use crate::engine::reader;
-use crate::engine::shard::verbs::ensure::Search;
+use crate::engine::shard::verbs::ensure::HistorySearch;
 use crate::engine::shard::verbs::promote::{Candidate, Promote};
 use crate::error::{Error, Oversized, Result, check_size};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 
 impl StoreHandle {
     /// Looks for something to take over. An alias without a session costs a look-up, not a read. So
@@ -21,25 +21,25 @@ impl StoreHandle {
         catalog: &Catalog,
         key: &str,
         (scope, aliases): (Option<&RawValue>, &[String]),
-        place: Place,
-    ) -> Result<Search> {
+        place: LookupPlace,
+    ) -> Result<HistorySearch> {
         let names = session_file::normalize_aliases(key, aliases);
         if !names.iter().any(|name| catalog.knows(name)) {
-            return Ok(Search::Vain);
+            return Ok(HistorySearch::Vain);
         }
         let own = self.moment_of(key, place).await?.meta.text.clone();
         let fresh = |name: &&String| !own.aliases.contains(name) && catalog.knows(name);
         let fresh: Vec<String> = names.iter().filter(fresh).cloned().collect();
         if fresh.is_empty() {
-            return Ok(Search::Vain);
+            return Ok(HistorySearch::Vain);
         }
         if self.shows_something(key, place).await? {
-            return Ok(Search::Needless);
+            return Ok(HistorySearch::Needless);
         }
         let scopes = [scope, own.scope.as_deref()];
         let found = self.candidate(&fresh, &names, scopes, place).await?;
-        Ok(found.map_or(Search::Vain, |(alias, candidate)| {
-            Search::Found(alias, candidate)
+        Ok(found.map_or(HistorySearch::Vain, |(alias, candidate)| {
+            HistorySearch::Found(alias, candidate)
         }))
     }
 
@@ -51,7 +51,7 @@ impl StoreHandle {
         aliases: &[String],
         names: &[String],
         scopes: [Option<&RawValue>; 2],
-        place: Place,
+        place: LookupPlace,
     ) -> Result<Option<(String, Candidate)>> {
         for alias in aliases {
             // An over-long alias names no session of ours, and must not keep the aliases after it
@@ -84,7 +84,7 @@ impl StoreHandle {
         Ok(None)
     }
 
-    async fn shows_something(&self, key: &str, place: Place) -> Result<bool> {
+    async fn shows_something(&self, key: &str, place: LookupPlace) -> Result<bool> {
         let snapshot = self.moment_of(key, place).await?;
         if !snapshot.meta.text.summary.trim().is_empty() {
             return Ok(true);

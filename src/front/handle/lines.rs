@@ -11,7 +11,7 @@ use crate::{Message, SessionMeta, StoreOptions};
 
 /// The most that one command may write, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct CommandLimits {
     /// One line, without its line feed.
     pub(super) line: usize,
     /// All of its lines.
@@ -20,7 +20,7 @@ pub(super) struct Limits {
     sidecar: usize,
 }
 
-impl Limits {
+impl CommandLimits {
     pub(super) fn of(options: &StoreOptions) -> Self {
         Self {
             line: options.max_line_bytes,
@@ -87,7 +87,7 @@ impl StoreHandle {
     }
 }
 
-pub(super) struct Lines {
+pub(super) struct EncodedLines {
     pub(super) bytes: Vec<u8>,
     pub(super) count: u32,
 }
@@ -101,7 +101,12 @@ pub(super) fn hand_back(mut error: Error, given: Vec<Message>) -> Error {
 }
 
 /// As [`encode`], for a message that is only text.
-pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) -> Result<Lines> {
+pub(super) fn encode_text(
+    role: &str,
+    text: &str,
+    max: CommandLimits,
+    engine: &Engine,
+) -> Result<EncodedLines> {
     session_file::check_role(role)?;
     let now = StampText::of(engine.shared.clock.now());
     let mut bytes = emptied::buffer();
@@ -109,13 +114,17 @@ pub(super) fn encode_text(role: &str, text: &str, max: Limits, engine: &Engine) 
     check_size(Oversized::Message, bytes.len(), max.line)?;
     bytes.push(b'\n');
     check_size(Oversized::Batch, bytes.len(), max.batch)?;
-    Ok(Lines { bytes, count: 1 })
+    Ok(EncodedLines { bytes, count: 1 })
 }
 
 /// Encodes messages to be stored; those without a time get the current time.
-pub(super) fn encode(messages: &[Message], max: Limits, engine: &Engine) -> Result<Lines> {
+pub(super) fn encode(
+    messages: &[Message],
+    max: CommandLimits,
+    engine: &Engine,
+) -> Result<EncodedLines> {
     let now = StampText::of(engine.shared.clock.now());
-    let mut lines = Lines {
+    let mut lines = EncodedLines {
         bytes: emptied::buffer(),
         count: 0,
     };

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::{Side, StoreHandle, blocking};
 use crate::engine::Engine;
-use crate::engine::reader::{self, Newest};
+use crate::engine::reader::{self, NewestMessages};
 use crate::engine::shard::verbs::load::Load;
 use crate::engine::snapshot::{Snapshot, View};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 use crate::front::snapshot::SessionSnapshot;
 use crate::{Message, SessionMeta, StoreStats, StoreStatus, Version};
 
@@ -94,7 +94,7 @@ impl StoreHandle {
     /// # Errors
     /// As [`history`](Self::history).
     pub fn count(&self, key: &str) -> Reply<usize> {
-        self.read(key, |_, _| Found::rest(reader::count))
+        self.read(key, |_, _| MemoryPart::rest(reader::count))
     }
 
     /// Returns `true` if `key` means a session: one that was written to and not deleted since, even
@@ -107,7 +107,7 @@ impl StoreHandle {
         Reply::lookup(move |place| {
             // A writer knows without reading.
             let place = match &this.side {
-                Side::Writer(_) => Place::Here,
+                Side::Writer(_) => LookupPlace::Here,
                 Side::Reader(_) => place,
             };
             let look = move || Ok(this.existing(&key)?.is_some());
@@ -121,7 +121,7 @@ impl StoreHandle {
     /// As [`history`](Self::history).
     pub fn summary(&self, key: &str) -> Reply<String> {
         self.read(key, |snapshot, _| {
-            Found::All(Ok(snapshot.meta.text.summary.clone()))
+            MemoryPart::All(Ok(snapshot.meta.text.summary.clone()))
         })
     }
 
@@ -132,7 +132,7 @@ impl StoreHandle {
     /// As [`history`](Self::history).
     pub fn session_meta(&self, key: &str) -> Reply<SessionMeta> {
         self.read(key, |snapshot, _| {
-            Found::All(Ok(snapshot.meta.to_sidecar()))
+            MemoryPart::All(Ok(snapshot.meta.to_sidecar()))
         })
     }
 
@@ -232,7 +232,7 @@ impl StoreHandle {
     pub(super) fn read<T: Send + 'static>(
         &self,
         key: &str,
-        find: impl FnOnce(&Snapshot, &Counters) -> Found<T> + Send + 'static,
+        find: impl FnOnce(&Snapshot, &Counters) -> MemoryPart<T> + Send + 'static,
     ) -> Reply<T> {
         let (this, key) = (self.clone(), key.to_owned());
         Reply::lookup(move |place| {
@@ -244,7 +244,7 @@ impl StoreHandle {
     }
 
     /// One moment of a session.
-    pub(super) async fn moment_of(&self, key: &str, place: Place) -> Result<Arc<Snapshot>> {
+    pub(super) async fn moment_of(&self, key: &str, place: LookupPlace) -> Result<Arc<Snapshot>> {
         let engine = match &self.side {
             Side::Writer(engine) => engine,
             Side::Reader(view) => {
@@ -276,7 +276,7 @@ impl StoreHandle {
         &self,
         engine: &Arc<Engine>,
         key: Arc<str>,
-        place: Place,
+        place: LookupPlace,
     ) -> Result<Arc<Snapshot>> {
         let Some(entry) = engine.shared.catalog.get(&key) else {
             return self.unowned(engine, key, place).await;
@@ -300,7 +300,7 @@ impl StoreHandle {
         &self,
         engine: &Arc<Engine>,
         key: Arc<str>,
-        place: Place,
+        place: LookupPlace,
     ) -> Result<Arc<Snapshot>> {
         let Some(stem) = engine.shared.catalog.orphan_of(&key) else {
             return Ok(Arc::new(Snapshot::empty(&key)));
@@ -349,13 +349,13 @@ impl StoreHandle {
 
     /// One moment of a session. Blocks.
     pub(crate) fn moment(&self, key: &str) -> Result<Arc<Snapshot>> {
-        pollster::block_on(self.moment_of(key, Place::Here))
+        pollster::block_on(self.moment_of(key, LookupPlace::Here))
     }
 
     /// All lines of a session as they are, hidden ones included, and the offset of the first live
     /// line. Blocks.
     pub(crate) fn all_lines(&self, key: &str) -> Result<(Vec<u8>, usize)> {
-        let looked = pollster::block_on(self.look(key, Place::Here))?;
+        let looked = pollster::block_on(self.look(key, LookupPlace::Here))?;
         let lines = reader::raw_lines(&looked.snapshot);
         let lines = lines.map_err(|e| Error::io("read", std::path::Path::new(key), e))?;
         let start = lines.len().min(looked.start as usize);
@@ -368,12 +368,12 @@ pub(crate) async fn find_in<T: Send + 'static>(
     snapshot: Arc<Snapshot>,
     counters: Arc<Counters>,
     key: &str,
-    place: Place,
-    find: impl FnOnce(&Snapshot, &Counters) -> Found<T>,
+    place: LookupPlace,
+    find: impl FnOnce(&Snapshot, &Counters) -> MemoryPart<T>,
 ) -> Result<T> {
     let found = match find(&snapshot, &counters) {
-        Found::All(found) => found,
-        Found::Rest(read) => blocking(place, move || Ok(read(&snapshot, &counters))).await?,
+        MemoryPart::All(found) => found,
+        MemoryPart::Rest(read) => blocking(place, move || Ok(read(&snapshot, &counters))).await?,
     };
     found.map_err(|e| Error::io("read", std::path::Path::new(key), e))
 }
@@ -384,19 +384,19 @@ pub(crate) fn find_newest(
     n: usize,
     counters: &Counters,
     all: impl FnOnce(&Snapshot, &Counters) -> io::Result<Vec<Message>> + Send + 'static,
-) -> Found<Vec<Message>> {
+) -> MemoryPart<Vec<Message>> {
     if !snapshot.is_little() {
-        return Found::rest(all);
+        return MemoryPart::rest(all);
     }
-    let newest = Newest::at_hand(snapshot, n, counters);
+    let newest = NewestMessages::at_hand(snapshot, n, counters);
     if newest.is_all(snapshot, n) {
-        return Found::All(newest.completed(snapshot, n, counters));
+        return MemoryPart::All(newest.completed(snapshot, n, counters));
     }
-    Found::rest(move |snapshot, counters| newest.completed(snapshot, n, counters))
+    MemoryPart::rest(move |snapshot, counters| newest.completed(snapshot, n, counters))
 }
 
 /// The part of an answer that memory gives.
-pub(crate) enum Found<T> {
+pub(crate) enum MemoryPart<T> {
     All(io::Result<T>),
     /// Not enough; this function reads the file.
     Rest(Read<T>),
@@ -404,7 +404,7 @@ pub(crate) enum Found<T> {
 
 pub(crate) type Read<T> = Box<dyn FnOnce(&Snapshot, &Counters) -> io::Result<T> + Send>;
 
-impl<T> Found<T> {
+impl<T> MemoryPart<T> {
     pub(crate) fn rest(
         read: impl FnOnce(&Snapshot, &Counters) -> io::Result<T> + Send + 'static,
     ) -> Self {

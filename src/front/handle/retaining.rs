@@ -6,7 +6,7 @@ use super::{Side, StoreHandle, blocking};
 use crate::engine::Engine;
 use crate::engine::shard::verbs::delete::Delete;
 use crate::error::{Error, ErrorKind, Result};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 use crate::front::retention::{Expired, RetentionPlan, RetentionPolicy, RetentionReport};
 use crate::front::sessions::{SessionOrder, SessionPage};
 use crate::ground::clock::{Clock, SystemClock};
@@ -88,7 +88,7 @@ impl Retention {
         })
     }
 
-    async fn plan_at(&self, place: Place) -> Result<RetentionPlan> {
+    async fn plan_at(&self, place: LookupPlace) -> Result<RetentionPlan> {
         let page = self.chats.sessions(self.policy.query()).at(place).await?;
         let (now, keeps) = match &self.chats.side {
             Side::Writer(engine) => (engine.shared.clock.now(), engine.shared.trash),
@@ -115,7 +115,12 @@ impl Retention {
     }
 
     /// Returns true if the session was as the plan has it, and is now deleted.
-    async fn delete(&self, engine: &Arc<Engine>, expired: &Expired, place: Place) -> Result<bool> {
+    async fn delete(
+        &self,
+        engine: &Arc<Engine>,
+        expired: &Expired,
+        place: LookupPlace,
+    ) -> Result<bool> {
         let session = &expired.session;
         let moment = self.chats.moment_of(&session.key, place).await?;
         // Changes made at once have the same time, but not the same size.

@@ -6,18 +6,18 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use self::archived::Parts;
-use super::finding::{Listed, Owned, Sight, Source, listed, newest_first};
+use self::archived::ArchiveParts;
+use super::finding::{ListedSession, OwnedSessions, SessionSource, Sight, listed, newest_first};
 use super::{Side, StoreHandle, blocking};
-use crate::disk::archive::Part;
+use crate::disk::archive::ArchivePart;
 use crate::engine::Engine;
-use crate::engine::glance::{self, Lines};
+use crate::engine::glance::{self, SessionLines};
 use crate::engine::position::{Numbering, Position};
 use crate::engine::search::{Match, Needle, Room};
 use crate::engine::snapshot::Snapshot;
 use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
 use crate::error::{Error, Result};
-use crate::front::reply::{Place, Reply};
+use crate::front::reply::{LookupPlace, Reply};
 use crate::front::search::{Search, SearchHit, SearchQuery};
 use crate::front::sessions::{SessionOrder, SessionQuery};
 use crate::ground::sync::Mutex;
@@ -92,28 +92,28 @@ struct Quarry {
     /// True if summaries and titles are searched, too.
     summaries: bool,
     /// The archive, if it is searched.
-    archived: Option<Mutex<Parts>>,
+    archived: Option<Mutex<ArchiveParts>>,
     /// True once no caller waits for hits any more.
     given_up: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
 enum Work {
-    Search(Listed),
+    Search(ListedSession),
     /// A part of a session's archive.
-    Unpack(String, Part),
-    GoOn(Rest),
+    Unpack(String, ArchivePart),
+    GoOn(SearchRest),
     Tell(Vec<Result<SearchHit>>),
 }
 
 /// One moment of a session, and the offset of its first line that is not hidden.
-type Moment = (Arc<Snapshot>, u64);
+type SearchMoment = (Arc<Snapshot>, u64);
 
 /// The part of a session that is left to search.
 #[derive(Debug)]
-struct Rest {
+struct SearchRest {
     key: String,
-    lines: Lines,
+    lines: SessionLines,
     numbering: Numbering,
     start: u64,
     /// The offset of the first line that is not hidden.
@@ -168,7 +168,7 @@ impl Hunt {
     }
 
     /// Searches the next sessions, beginning with `first`.
-    fn search(&mut self, first: Listed, work: &mut VecDeque<Work>) -> Result<()> {
+    fn search(&mut self, first: ListedSession, work: &mut VecDeque<Work>) -> Result<()> {
         let mut sessions = vec![first];
         while sessions.len() < self.at_a_time
             && let Some(Work::Search(session)) =
@@ -203,12 +203,12 @@ impl Quarry {
     fn all(&self) -> Result<VecDeque<Work>> {
         match &self.chats.side {
             Side::Writer(engine) if engine.is_closed() => Err(engine.failure()),
-            Side::Writer(engine) => Ok(self.ordered(&Owned(&self.chats, engine))),
+            Side::Writer(engine) => Ok(self.ordered(&OwnedSessions(&self.chats, engine))),
             Side::Reader(view) => Ok(self.ordered(&Listing::of(view)?)),
         }
     }
 
-    fn ordered(&self, source: &impl Source) -> VecDeque<Work> {
+    fn ordered(&self, source: &impl SessionSource) -> VecDeque<Work> {
         let mut work = VecDeque::new();
         let mut all = listed(source, &self.sessions);
         if self.sessions.order == SessionOrder::Updated {
@@ -222,14 +222,14 @@ impl Quarry {
     }
 
     /// The result of searching these sessions, in their order.
-    fn search(&self, sessions: &[Listed]) -> Result<Vec<Vec<Work>>> {
+    fn search(&self, sessions: &[ListedSession]) -> Result<Vec<Vec<Work>>> {
         let engine = match &self.chats.side {
             Side::Writer(engine) => engine,
             Side::Reader(view) => return Ok(self.search_beside(view, sessions)),
         };
         let room = Room::default();
         let searched = glance::each(sessions, 1, &|session| {
-            let own = Owned(&self.chats, engine);
+            let own = OwnedSessions(&self.chats, engine);
             let of_own = || self.of_own(engine, session);
             self.searched(session, &room, &own, of_own)
         });
@@ -241,7 +241,7 @@ impl Quarry {
     }
 
     /// As [`search`](Self::search), beside a writer.
-    fn search_beside(&self, view: &DirectoryView, sessions: &[Listed]) -> Vec<Vec<Work>> {
+    fn search_beside(&self, view: &DirectoryView, sessions: &[ListedSession]) -> Vec<Vec<Work>> {
         let room = Room::default();
         let depth = if self.asks() || self.summaries {
             Depth::Both
@@ -267,7 +267,7 @@ impl Quarry {
     fn search_with_archive(
         &self,
         view: &DirectoryView,
-        session: &Listed,
+        session: &ListedSession,
         room: &Room,
     ) -> Vec<Work> {
         let look = || Group::of(view, &[&session.1], Depth::Both);
@@ -290,10 +290,10 @@ impl Quarry {
 
     fn searched(
         &self,
-        session: &Listed,
+        session: &ListedSession,
         room: &Room,
         sight: &dyn Sight,
-        moment: impl Fn() -> Result<Option<Moment>>,
+        moment: impl Fn() -> Result<Option<SearchMoment>>,
     ) -> Vec<Work> {
         if room.is_full() || self.given_up.load(Ordering::Relaxed) {
             return vec![Work::Search(session.clone())];
@@ -316,7 +316,7 @@ impl Quarry {
             Err(error) => found.push(Work::Tell(vec![Err(error)])),
             Ok(None) => {}
             Ok(Some((snapshot, shown))) => {
-                let mut rest = Rest::all(&session.1, &snapshot, shown);
+                let mut rest = SearchRest::all(&session.1, &snapshot, shown);
                 if self.archived.is_some() {
                     rest.start = rest.begin_of_hidden(&parts);
                 }
@@ -329,7 +329,7 @@ impl Quarry {
     }
 
     /// The hits in the title and the summary of a session.
-    fn outside(&self, session: &Listed, sight: &dyn Sight) -> Vec<Work> {
+    fn outside(&self, session: &ListedSession, sight: &dyn Sight) -> Vec<Work> {
         if !self.summaries {
             return Vec::new();
         }
@@ -352,8 +352,12 @@ impl Quarry {
     }
 
     /// A session as it stands, if it may have a match.
-    fn of_own(&self, engine: &Arc<Engine>, session: &Listed) -> Result<Option<Moment>> {
-        let source = Owned(&self.chats, engine);
+    fn of_own(
+        &self,
+        engine: &Arc<Engine>,
+        session: &ListedSession,
+    ) -> Result<Option<SearchMoment>> {
+        let source = OwnedSessions(&self.chats, engine);
         let (stem, key) = session;
         if !self.admits(&source, session)? {
             return Ok(None);
@@ -361,19 +365,19 @@ impl Quarry {
         // Its owner need not read it if there is no match in the file.
         if source.is_cold(key) {
             let shared = &engine.shared;
-            let lines = Lines::of_file(&*shared.storage, &shared.dir, stem);
+            let lines = SessionLines::of_file(&*shared.storage, &shared.dir, stem);
             // If it cannot be read, its owner says why, or has taken it over meanwhile.
             if lines.is_ok_and(|lines| self.needle.is_in(&lines).is_ok_and(|is_in| !is_in)) {
                 return Ok(None);
             }
         }
-        let snapshot = pollster::block_on(self.chats.moment_of(key, Place::Here))?;
+        let snapshot = pollster::block_on(self.chats.moment_of(key, LookupPlace::Here))?;
         let shown = snapshot.live.start;
         Ok(Some((snapshot, shown)))
     }
 
     /// A session as the group saw it, if it may have a match.
-    fn in_group(&self, group: &Group<'_>, session: &Listed) -> Result<Option<Moment>> {
+    fn in_group(&self, group: &Group<'_>, session: &ListedSession) -> Result<Option<SearchMoment>> {
         if !self.admits(group, session)? {
             return Ok(None);
         }
@@ -386,7 +390,7 @@ impl Quarry {
         group.whole(&session.1).map(Some)
     }
 
-    fn admits(&self, sight: &dyn Sight, session: &Listed) -> Result<bool> {
+    fn admits(&self, sight: &dyn Sight, session: &ListedSession) -> Result<bool> {
         Ok(!self.asks() || self.sessions.admits(&session.1, &sight.meta(session)?))
     }
 
@@ -396,7 +400,7 @@ impl Quarry {
     }
 
     /// Searches the rest of a session. Its hits, and the part then left, come first.
-    fn go_on(&self, rest: Rest, room: &Room, work: &mut VecDeque<Work>) {
+    fn go_on(&self, rest: SearchRest, room: &Room, work: &mut VecDeque<Work>) {
         let found = self.needle.find_in(&rest.lines, rest.start, room);
         let failed = found.failed.map(|e| Err(unread(&rest.key, e)));
         let hit = |(offset, found): (u64, Match)| {
@@ -409,18 +413,18 @@ impl Quarry {
         let hits = found.messages.into_iter().map(hit).chain(failed);
         let hits = Work::Tell(hits.collect());
         if let Some(start) = found.next {
-            work.push_front(Work::GoOn(Rest { start, ..rest }));
+            work.push_front(Work::GoOn(SearchRest { start, ..rest }));
         }
         work.push_front(hits);
     }
 }
 
-impl Rest {
+impl SearchRest {
     /// The lines of a session that are not hidden.
     fn all(key: &str, snapshot: &Snapshot, shown: u64) -> Self {
         Self {
             key: key.to_owned(),
-            lines: Lines::of_snapshot(snapshot),
+            lines: SessionLines::of_snapshot(snapshot),
             numbering: snapshot.live.numbering,
             start: shown,
             shown,

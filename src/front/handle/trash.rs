@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::finding::{Listed, Owned, Sight as _};
+use super::finding::{ListedSession, OwnedSessions, Sight as _};
 use super::moving::moved;
 use super::{Side, StoreHandle, blocking};
 use crate::disk::session_file::{self, Meta, MetaText};
@@ -134,9 +134,9 @@ impl StoreHandle {
 
     /// The key that a session has in the trash, and its former key.
     fn in_trash(&self, engine: &Arc<Engine>, key: &str) -> Result<(String, String)> {
-        let mut all = Kept::all(self, engine);
+        let mut all = TrashEntry::all(self, engine);
         all.reverse();
-        let is_found = |kept: &&Kept, key: &str, by_alias: bool| match &kept.was {
+        let is_found = |kept: &&TrashEntry, key: &str, by_alias: bool| match &kept.was {
             _ if kept.key == key => true,
             Ok(was) if by_alias => was.aliases.iter().any(|own| own == key && is_own(own)),
             Ok(was) => was.key == key,
@@ -153,13 +153,13 @@ impl StoreHandle {
 }
 
 /// A session in the trash.
-pub(super) struct Kept {
+pub(super) struct TrashEntry {
     pub(super) key: String,
     /// Its sidecar before the deletion.
     pub(super) was: Result<Arc<MetaText>>,
 }
 
-impl Kept {
+impl TrashEntry {
     /// True if it had this key, or this alias, unless the alias is an agent's main one.
     pub(super) fn is_called(&self, name: &str) -> bool {
         match &self.was {
@@ -173,10 +173,10 @@ impl Kept {
 
     /// All sessions in the trash, in the order of their deletion.
     pub(super) fn all(chats: &StoreHandle, engine: &Arc<Engine>) -> Vec<Self> {
-        let mut listed: Vec<Listed> = engine.shared.catalog.listed();
+        let mut listed: Vec<ListedSession> = engine.shared.catalog.listed();
         listed.retain(|(_, key)| session_file::is_deleted_key(key));
         listed.sort_by(|(_, a), (_, b)| a.cmp(b));
-        let sessions = Owned(chats, engine);
+        let sessions = OwnedSessions(chats, engine);
         let was = |meta: Meta| Arc::new(meta.text.undeleted().into_owned());
         let metas = glance::each(&listed, GLANCES, &|session| sessions.meta(session).map(was));
         let all = listed.into_iter().zip(metas);

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::lines::{Limits, Lines, encode, encode_text, hand_back};
+use super::lines::{CommandLimits, EncodedLines, encode, encode_text, hand_back};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
 use crate::engine::Engine;
@@ -12,7 +12,7 @@ use crate::engine::shard::verbs::compact::Compact;
 use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::summary::SetSummary;
 use crate::engine::shard::verbs::update::Updated;
-use crate::engine::supervisor::Request;
+use crate::engine::supervisor::SupervisorRequest;
 use crate::error::{Result, Version};
 use crate::front::appending::{Appending, To};
 use crate::front::reply::Reply;
@@ -150,7 +150,7 @@ impl StoreHandle {
         key: &str,
         messages: Vec<Message>,
         expect: Option<Version>,
-        max: Limits,
+        max: CommandLimits,
     ) -> Reply<T> {
         self.encoded(key, move |engine| {
             let encoded = encode(&messages, max, engine);
@@ -221,7 +221,9 @@ impl StoreHandle {
             Side::Writer(engine) => {
                 let engine = engine.clone();
                 Reply::lookup(move |place| {
-                    Box::pin(blocking(place, move || engine.ask(Request::Flush)))
+                    Box::pin(blocking(place, move || {
+                        engine.ask(SupervisorRequest::Flush)
+                    }))
                 })
             }
         }
@@ -244,7 +246,7 @@ impl StoreHandle {
     }
 
     /// Appends the lines that `make` returns, if any.
-    fn append(&self, to: To<'_>, make: impl FnOnce(&Engine) -> Result<Lines>) -> Reply<()> {
+    fn append(&self, to: To<'_>, make: impl FnOnce(&Engine) -> Result<EncodedLines>) -> Reply<()> {
         let engine = match self.open_for(to.key) {
             Ok(engine) => engine,
             Err(error) => return Reply::known(Err(error)),

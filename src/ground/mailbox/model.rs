@@ -8,20 +8,20 @@ use std::time::Duration;
 
 /// The sending end of an event queue.
 #[derive(Debug)]
-pub struct EventSender<T>(Arc<Line<T>>);
+pub struct EventSender<T>(Arc<WaitLine<T>>);
 
 /// The receiving end of an event queue.
 #[derive(Debug)]
-pub struct EventReceiver<T>(Arc<Line<T>>);
+pub struct EventReceiver<T>(Arc<WaitLine<T>>);
 
 #[derive(Debug)]
-struct Line<T> {
-    state: Mutex<State<T>>,
+struct WaitLine<T> {
+    state: Mutex<ChannelState<T>>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct ChannelState<T> {
     events: VecDeque<T>,
     senders: usize,
     received: bool,
@@ -30,8 +30,8 @@ struct State<T> {
 /// An unbounded first-in first-out queue for one receiving thread.
 #[must_use]
 pub fn events<T>() -> (EventSender<T>, EventReceiver<T>) {
-    let line = Arc::new(Line {
-        state: Mutex::new(State {
+    let line = Arc::new(WaitLine {
+        state: Mutex::new(ChannelState {
             events: VecDeque::new(),
             senders: 1,
             received: true,

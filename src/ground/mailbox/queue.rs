@@ -4,7 +4,7 @@
 //! up to a number: nothing is allocated, and nothing shared is touched, per answer. The few items
 //! with another answer are [excepted](Queue::except) first.
 
-use super::waiting::{Identity, Waiting, identity};
+use super::waiting::{Waiters, WakerId, identity};
 use crate::ground::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::ground::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 /// A first-in first-out queue with room for a number of items, and for a number of bytes that
 /// belong to them.
 pub struct Queue<T, X> {
-    state: Mutex<State<T, X>>,
+    state: Mutex<QueueState<T, X>>,
     /// Every item up to this number is answered: with an exception, or as asked. Raised under the
     /// lock, after the exceptions up to it are entered.
     answered: AtomicU64,
@@ -27,7 +27,7 @@ pub struct Queue<T, X> {
     capacity: usize,
 }
 
-struct State<T, X> {
+struct QueueState<T, X> {
     lot: Lot<T>,
     closed: bool,
     /// True once no answers will come.
@@ -42,7 +42,7 @@ struct State<T, X> {
     /// Threads that wait for an answer.
     threads: usize,
     /// The callers that wait for room.
-    waiting: Waiting,
+    waiting: Waiters,
 }
 
 /// The most bytes that a queue holds, apart from those of one item.
@@ -75,10 +75,10 @@ pub enum Refused {
 
 /// An item that was queued.
 #[derive(Debug)]
-pub struct Asked {
+pub struct QueueTicket {
     number: u64,
     /// The task to wake when it is answered, and the round in which that was noted.
-    woken: (Identity, u64),
+    woken: (WakerId, u64),
     /// True if the consumer must be notified: nothing was queued before it.
     pub first: bool,
 }
@@ -99,7 +99,7 @@ impl<T, X> Queue<T, X> {
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 lot: Lot::default(),
                 closed: false,
                 ended: false,
@@ -108,7 +108,7 @@ impl<T, X> Queue<T, X> {
                 late: Vec::new(),
                 rounds: 0,
                 threads: 0,
-                waiting: Waiting::default(),
+                waiting: Waiters::default(),
             }),
             answered: AtomicU64::new(0),
             has_exceptions: AtomicBool::new(false),
@@ -122,7 +122,7 @@ impl<T, X> Queue<T, X> {
     ///
     /// # Errors
     /// `Closed`, before or while it waits.
-    pub fn push(&self, item: &mut Option<T>, bytes: &[u8]) -> Result<Asked, Refused> {
+    pub fn push(&self, item: &mut Option<T>, bytes: &[u8]) -> Result<QueueTicket, Refused> {
         let mut state = self.state.lock();
         loop {
             match self.enter(&mut state, item, bytes, None) {
@@ -146,7 +146,7 @@ impl<T, X> Queue<T, X> {
         bytes: &[u8],
         cx: &Context<'_>,
         waits: bool,
-    ) -> Result<Asked, Refused> {
+    ) -> Result<QueueTicket, Refused> {
         let mut state = self.state.lock();
         let waker = waits.then(|| cx.waker());
         let entered = self.enter(&mut state, item, bytes, waker);
@@ -158,11 +158,11 @@ impl<T, X> Queue<T, X> {
 
     fn enter(
         &self,
-        state: &mut State<T, X>,
+        state: &mut QueueState<T, X>,
         item: &mut Option<T>,
         bytes: &[u8],
         waker: Option<&Waker>,
-    ) -> Result<Asked, Refused> {
+    ) -> Result<QueueTicket, Refused> {
         if state.closed {
             return Err(Refused::Closed);
         }
@@ -179,7 +179,7 @@ impl<T, X> Queue<T, X> {
         lot.items.push((item, lot.bytes.len()));
         lot.wakers.extend(waker.cloned());
         lot.last += 1;
-        Ok(Asked {
+        Ok(QueueTicket {
             number: lot.last,
             woken: (waker.map_or((0, 0), identity), state.rounds),
             first,
@@ -187,7 +187,7 @@ impl<T, X> Queue<T, X> {
     }
 
     /// Returns the answer to an item, or registers the task to be woken when it arrives.
-    pub fn poll(&self, asked: &mut Asked, cx: &Context<'_>) -> Poll<Answered<X>> {
+    pub fn poll(&self, asked: &mut QueueTicket, cx: &Context<'_>) -> Poll<Answered<X>> {
         if self.is_done(asked.number) {
             return Poll::Ready(Answered::Done);
         }
@@ -205,7 +205,7 @@ impl<T, X> Queue<T, X> {
     }
 
     /// Blocks this thread until the item is answered.
-    pub fn wait(&self, asked: &Asked) -> Answered<X> {
+    pub fn wait(&self, asked: &QueueTicket) -> Answered<X> {
         if self.is_done(asked.number) {
             return Answered::Done;
         }
@@ -221,7 +221,7 @@ impl<T, X> Queue<T, X> {
     }
 
     /// Discards the answer to an item that was not collected.
-    pub fn abandon(&self, asked: &Asked) {
+    pub fn abandon(&self, asked: &QueueTicket) {
         if self.is_done(asked.number) {
             return;
         }
@@ -237,7 +237,7 @@ impl<T, X> Queue<T, X> {
             && !self.has_exceptions.load(Ordering::Relaxed)
     }
 
-    fn collect(&self, state: &mut State<T, X>, number: u64) -> Option<Answered<X>> {
+    fn collect(&self, state: &mut QueueState<T, X>, number: u64) -> Option<Answered<X>> {
         if self.answered.load(Ordering::Relaxed) >= number {
             let exception = state.exceptions.remove(&number);
             if exception.is_some() && state.exceptions.is_empty() {
@@ -264,7 +264,7 @@ impl<T, X> Queue<T, X> {
         self.admit(state, wakers);
     }
 
-    fn admit(&self, mut state: MutexGuard<'_, State<T, X>>, wakers: &mut Vec<Waker>) {
+    fn admit(&self, mut state: MutexGuard<'_, QueueState<T, X>>, wakers: &mut Vec<Waker>) {
         let threads = state.waiting.threads;
         wakers.append(&mut state.waiting.all_tasks());
         drop(state);

@@ -10,15 +10,15 @@ use std::task::Waker;
 /// A cancelled task cannot be distinguished from one that still waits: all are woken whenever there
 /// is room.
 #[derive(Default)]
-pub(super) struct Waiting {
+pub(super) struct Waiters {
     pub(super) threads: usize,
     tasks: VecDeque<Waker>,
     /// The identities in `tasks`. A task that polls again while it waits must
     /// not queue twice, or a busy poll loop would grow the queue without end.
-    known: HashSet<Identity>,
+    known: HashSet<WakerId>,
 }
 
-impl Waiting {
+impl Waiters {
     pub(super) fn register(&mut self, waker: &Waker) {
         if self.known.insert(identity(waker)) {
             self.tasks.push_back(waker.clone());
@@ -32,16 +32,16 @@ impl Waiting {
 }
 
 /// Distinguishes wakers.
-pub(super) type Identity = (usize, usize);
+pub(super) type WakerId = (usize, usize);
 
 /// Equal exactly for wakers that wake the same task, while one of them is held.
-pub(super) fn identity(waker: &Waker) -> Identity {
+pub(super) fn identity(waker: &Waker) -> WakerId {
     (waker.data().addr(), ptr::from_ref(waker.vtable()).addr())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Waiting;
+    use super::Waiters;
     use std::sync::Arc;
     use std::task::{Wake, Waker};
 
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_task_queues_once_until_it_is_woken() {
         let task = Waker::from(Arc::new(Task));
-        let mut waiting = Waiting::default();
+        let mut waiting = Waiters::default();
         waiting.register(&task);
         waiting.register(&task);
         assert_eq!(waiting.all_tasks().len(), 1);

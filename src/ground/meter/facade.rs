@@ -8,12 +8,12 @@ use super::{Metric, Unit};
 
 /// The destination of exported numbers.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Exporter {
     /// The directory; `None` to export nothing.
     dir: Option<SharedString>,
 }
 
-impl Place {
+impl Exporter {
     pub(super) fn of(dir: &Path) -> Self {
         let dir = dir.to_string_lossy().into_owned();
         Self {

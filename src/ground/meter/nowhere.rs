@@ -5,9 +5,9 @@ use std::path::Path;
 use super::Metric;
 
 #[derive(Debug)]
-pub(super) struct Place;
+pub(super) struct Exporter;
 
-impl Place {
+impl Exporter {
     pub(super) fn of(_: &Path) -> Self {
         Self
     }

@@ -10,20 +10,20 @@ use std::task::{Context, Poll, Waker};
 /// side gets `None` instead of waiting for ever.
 #[derive(Debug)]
 #[must_use = "dropping a promise breaks it"]
-pub struct Promise<T>(Option<Arc<Shared<T>>>);
+pub struct Promise<T>(Option<Arc<SlotState<T>>>);
 
 /// The side that waits for the answer. Dropping it discards the answer.
 #[derive(Debug)]
-pub struct Slot<T>(Arc<Shared<T>>);
+pub struct Slot<T>(Arc<SlotState<T>>);
 
 #[derive(Debug)]
-struct Shared<T> {
-    answer: Mutex<Answer<T>>,
+struct SlotState<T> {
+    answer: Mutex<SlotAnswer<T>>,
     arrived: Condvar,
 }
 
 #[derive(Debug)]
-enum Answer<T> {
+enum SlotAnswer<T> {
     Owed(Option<Waker>),
     Given(T),
     /// The promise was dropped, or the answer was already collected.
@@ -32,8 +32,8 @@ enum Answer<T> {
 
 /// A promise and the slot its answer arrives in.
 pub fn slot<T>() -> (Promise<T>, Slot<T>) {
-    let shared = Arc::new(Shared {
-        answer: Mutex::new(Answer::Owed(None)),
+    let shared = Arc::new(SlotState {
+        answer: Mutex::new(SlotAnswer::Owed(None)),
         arrived: Condvar::new(),
     });
     (Promise(Some(Arc::clone(&shared))), Slot(shared))
@@ -46,14 +46,14 @@ impl<T> Promise<T> {
     /// is not woken, the task sleeps for ever.
     #[must_use = "the returned waker must be woken"]
     pub fn fulfil(mut self, value: T) -> Option<Waker> {
-        self.0.take()?.settle(Answer::Given(value))
+        self.0.take()?.settle(SlotAnswer::Given(value))
     }
 }
 
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         let unfulfilled = self.0.take();
-        if let Some(waker) = unfulfilled.and_then(|shared| shared.settle(Answer::Gone)) {
+        if let Some(waker) = unfulfilled.and_then(|shared| shared.settle(SlotAnswer::Gone)) {
             wake(waker);
         }
     }
@@ -82,9 +82,9 @@ impl<T> Slot<T> {
         // Registered under the lock that settling takes: an answer between a look and a
         // registration would wake no task.
         let replaced = match &mut *answer {
-            Answer::Owed(Some(waker)) if waker.will_wake(cx.waker()) => None,
-            Answer::Owed(waiter) => waiter.replace(cx.waker().clone()),
-            Answer::Given(_) | Answer::Gone => None,
+            SlotAnswer::Owed(Some(waker)) if waker.will_wake(cx.waker()) => None,
+            SlotAnswer::Owed(waiter) => waiter.replace(cx.waker().clone()),
+            SlotAnswer::Given(_) | SlotAnswer::Gone => None,
         };
         drop(answer);
         // The last reference to a task may run its destructors: not under the lock.
@@ -93,22 +93,22 @@ impl<T> Slot<T> {
     }
 }
 
-impl<T> Shared<T> {
-    fn settle(&self, outcome: Answer<T>) -> Option<Waker> {
+impl<T> SlotState<T> {
+    fn settle(&self, outcome: SlotAnswer<T>) -> Option<Waker> {
         let before = mem::replace(&mut *self.answer.lock(), outcome);
         self.arrived.notify_one();
         match before {
-            Answer::Owed(waiter) => waiter,
-            Answer::Given(_) | Answer::Gone => None,
+            SlotAnswer::Owed(waiter) => waiter,
+            SlotAnswer::Given(_) | SlotAnswer::Gone => None,
         }
     }
 }
 
-fn collect<T>(answer: &mut MutexGuard<'_, Answer<T>>) -> Poll<Option<T>> {
-    match mem::replace(&mut **answer, Answer::Gone) {
-        Answer::Given(value) => Poll::Ready(Some(value)),
-        Answer::Gone => Poll::Ready(None),
-        owed @ Answer::Owed(_) => {
+fn collect<T>(answer: &mut MutexGuard<'_, SlotAnswer<T>>) -> Poll<Option<T>> {
+    match mem::replace(&mut **answer, SlotAnswer::Gone) {
+        SlotAnswer::Given(value) => Poll::Ready(Some(value)),
+        SlotAnswer::Gone => Poll::Ready(None),
+        owed @ SlotAnswer::Owed(_) => {
             **answer = owed;
             Poll::Pending
         }

@@ -36,14 +36,14 @@ pub struct Runtime(Arc<Memory>);
 
 #[derive(Debug, Default)]
 struct Memory {
-    home: RwLock<Home>,
+    home: RwLock<RuntimeHome>,
     /// The waker of a tokio task, for recognising others; learnt from the first hand-over, which
     /// sees its own.
     tokio_task: OnceLock<&'static RawWakerVTable>,
 }
 
 #[derive(Debug, Default)]
-enum Home {
+enum RuntimeHome {
     #[default]
     Unknown,
     One(Handle),
@@ -62,9 +62,9 @@ impl Runtime {
             return;
         };
         let known = match &*self.0.home.read() {
-            Home::Unknown => false,
-            Home::One(known) => known.id() == current.id(),
-            Home::Several => true,
+            RuntimeHome::Unknown => false,
+            RuntimeHome::One(known) => known.id() == current.id(),
+            RuntimeHome::Several => true,
         };
         if !known {
             self.0.settle_in(current);
@@ -98,17 +98,19 @@ impl Runtime {
 impl Memory {
     fn home(&self) -> Option<Handle> {
         match &*self.home.read() {
-            Home::One(home) => Some(home.clone()),
-            Home::Unknown | Home::Several => None,
+            RuntimeHome::One(home) => Some(home.clone()),
+            RuntimeHome::Unknown | RuntimeHome::Several => None,
         }
     }
 
     fn settle_in(&self, current: Handle) {
         let mut home = self.home.write();
         let next = match &*home {
-            Home::Unknown if has_threads(&current) => Home::One(current),
-            Home::One(known) if known.id() == current.id() => return,
-            Home::Unknown | Home::One(_) | Home::Several => Home::Several,
+            RuntimeHome::Unknown if has_threads(&current) => RuntimeHome::One(current),
+            RuntimeHome::One(known) if known.id() == current.id() => return,
+            RuntimeHome::Unknown | RuntimeHome::One(_) | RuntimeHome::Several => {
+                RuntimeHome::Several
+            }
         };
         let previous = mem::replace(&mut *home, next);
         // Dropping the last handle may drop the rest of its runtime: not under the lock, which a
@@ -120,7 +122,7 @@ impl Memory {
     /// Forgets a runtime that is gone, so that the next one can be remembered.
     fn move_out(&self, gone: &Handle) {
         let mut home = self.home.write();
-        if !matches!(&*home, Home::One(known) if known.id() == gone.id()) {
+        if !matches!(&*home, RuntimeHome::One(known) if known.id() == gone.id()) {
             return;
         }
         let previous = mem::take(&mut *home);

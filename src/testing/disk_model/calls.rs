@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::directory::MemoryDir;
 use super::faults::{Demand, SyncFault, Verdict};
 use super::file::MemoryFile;
-use super::trace::Call;
+use super::trace::DiskCall;
 use super::tree::{Tree, USER};
-use super::{Machine, MemoryStorage};
+use super::{DiskState, MemoryStorage};
 use crate::ground::storage::{
     DirEntry, FileInfo, LockGuard, OpenMode, Storage, StorageDir, StorageFile,
 };
@@ -112,7 +112,7 @@ impl MemoryStorage {
     /// Makes one call. `run` is told whether it is to be done by half.
     pub(super) fn call<T>(
         &self,
-        call: Call,
+        call: DiskCall,
         demand: Demand,
         run: impl FnOnce(&mut Tree, bool) -> io::Result<T>,
     ) -> io::Result<T> {
@@ -130,7 +130,7 @@ impl MemoryStorage {
     /// Makes one sync. `run` is told what it is to leave if it is to fail.
     pub(super) fn sync(
         &self,
-        call: Call,
+        call: DiskCall,
         run: impl FnOnce(&mut Tree, Option<SyncFault>) -> io::Result<()>,
     ) -> io::Result<()> {
         let machine = &mut *self.machine.lock();
@@ -147,7 +147,7 @@ impl MemoryStorage {
     }
 }
 
-impl Machine {
+impl DiskState {
     /// What becomes of a call, after what happened before it.
     fn judge(&mut self, demand: Demand) -> Verdict {
         let owes_bytes = || self.tree.owes_bytes();
@@ -167,8 +167,8 @@ struct MemoryLock {
 
 impl LockGuard for MemoryLock {}
 
-fn on(name: &'static str, path: &Path) -> Call {
-    Call {
+fn on(name: &'static str, path: &Path) -> DiskCall {
+    DiskCall {
         name,
         path: path.to_string_lossy().into(),
         range: 0..0,

@@ -7,20 +7,20 @@ use std::sync::Arc;
 /// covers at most.
 pub(super) const PAGE: u64 = 4096;
 
-type Page = [u8; PAGE as usize];
+type PageBytes = [u8; PAGE as usize];
 
 /// The bytes and size of a file, shared between copies until one is written.
 ///
 /// Pages that hold only zeros may be absent. Bytes past `len` are zero once
-/// [`Content::set_len`] has run; without that, growing a file would show what
+/// [`SharedBytes::set_len`] has run; without that, growing a file would show what
 /// it held before it was cut.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Content {
-    pages: Arc<Vec<Option<Arc<Page>>>>,
+pub(super) struct SharedBytes {
+    pages: Arc<Vec<Option<Arc<PageBytes>>>>,
     len: u64,
 }
 
-impl Content {
+impl SharedBytes {
     pub(super) fn from_bytes(bytes: &[u8]) -> Self {
         let mut content = Self::default();
         content.write(0, bytes);
@@ -102,11 +102,11 @@ impl Content {
         self
     }
 
-    fn page(&self, index: u64) -> Option<&Page> {
+    fn page(&self, index: u64) -> Option<&PageBytes> {
         self.pages.get(index as usize)?.as_deref()
     }
 
-    fn page_mut(&mut self, index: u64) -> &mut Page {
+    fn page_mut(&mut self, index: u64) -> &mut PageBytes {
         let index = index as usize;
         let pages = Arc::make_mut(&mut self.pages);
         if pages.len() <= index {
@@ -138,11 +138,11 @@ pub(super) fn pieces(range: Range<u64>, grain: u64) -> impl Iterator<Item = Rang
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, PAGE};
+    use super::{PAGE, SharedBytes};
 
     #[test]
     fn bytes_past_a_cut_never_come_back() {
-        let mut content = Content::from_bytes(&[7; 3 * PAGE as usize]);
+        let mut content = SharedBytes::from_bytes(&[7; 3 * PAGE as usize]);
         content.set_len(PAGE + 10);
         content.set_len(2 * PAGE);
         let bytes = content.to_vec();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_copy_does_not_see_later_writes() {
-        let mut content = Content::from_bytes(b"before");
+        let mut content = SharedBytes::from_bytes(b"before");
         let copy = content.clone();
         content.write(0, b"after, and longer");
         assert_eq!(copy.to_vec(), b"before");
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_write_across_pages_reads_back_from_any_offset() {
-        let mut content = Content::default();
+        let mut content = SharedBytes::default();
         let bytes: Vec<u8> = (0..2 * PAGE).map(|n| (n % 251) as u8).collect();
         content.write(PAGE - 3, &bytes);
         let mut buf = vec![0; bytes.len() + 10];

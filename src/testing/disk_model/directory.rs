@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::MemoryStorage;
 use super::faults::Demand;
 use super::names::Ino;
-use super::trace::Call;
+use super::trace::DiskCall;
 use super::tree::Tree;
 use super::write_back::Known;
 use crate::ground::storage::StorageDir;
@@ -22,8 +22,8 @@ pub(super) struct MemoryDir {
 }
 
 impl MemoryDir {
-    fn call(&self, name: &'static str) -> Call {
-        Call {
+    fn call(&self, name: &'static str) -> DiskCall {
+        DiskCall {
             name,
             path: Arc::clone(&self.path),
             range: 0..0,

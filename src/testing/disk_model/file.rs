@@ -10,7 +10,7 @@ use super::MemoryStorage;
 use super::faults::Demand;
 use super::inode::SECTOR;
 use super::names::Ino;
-use super::trace::Call;
+use super::trace::DiskCall;
 use super::write_back::Known;
 use crate::ground::storage::{FileInfo, StorageFile};
 
@@ -28,8 +28,8 @@ pub(super) struct MemoryFile {
 }
 
 impl MemoryFile {
-    fn call(&self, name: &'static str, offset: u64, len: usize) -> Call {
-        Call {
+    fn call(&self, name: &'static str, offset: u64, len: usize) -> DiskCall {
+        DiskCall {
             name,
             path: Arc::clone(&self.path),
             range: offset..offset.saturating_add(len as u64),

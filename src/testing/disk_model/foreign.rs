@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use super::content::Content;
+use super::content::SharedBytes;
 use super::inode::Inode;
 use super::names::Ino;
 use super::tree::{Node, ROOT, Tree, USER, What};
@@ -38,7 +38,7 @@ impl Tree {
 
     /// A file node with bytes that are on the disk.
     pub(super) fn foreign_file(&mut self, bytes: &[u8]) -> Node {
-        let inode = Inode::settled(Content::from_bytes(bytes), self.tick());
+        let inode = Inode::settled(SharedBytes::from_bytes(bytes), self.tick());
         Node::new(What::File(inode), USER, 0o644)
     }
 

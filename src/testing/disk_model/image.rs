@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::draw::Draw;
 use super::inode::Survival;
-use super::names::{Ino, NameSurvival, Names};
+use super::names::{DirectoryNames, Ino, NameSurvival};
 use super::tree::{Node, ROOT, Tree, What};
 use super::write_back::Errors;
 
@@ -105,7 +105,7 @@ impl Tree {
         self.with(nodes.collect(), names)
     }
 
-    fn with(&self, nodes: BTreeMap<Ino, Node>, names: Names) -> Self {
+    fn with(&self, nodes: BTreeMap<Ino, Node>, names: DirectoryNames) -> Self {
         Self {
             nodes,
             names,
@@ -142,7 +142,7 @@ impl Survival {
 }
 
 /// Every node that a path leads to.
-fn reachable(names: &Names) -> BTreeSet<Ino> {
+fn reachable(names: &DirectoryNames) -> BTreeSet<Ino> {
     let mut found = BTreeSet::from([ROOT]);
     let mut unread = vec![ROOT];
     while let Some(directory) = unread.pop() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::content::{Content, PAGE, pieces};
+use super::content::{PAGE, SharedBytes, pieces};
 use super::draw::Draw;
 use super::faults::SyncFault;
 
@@ -15,24 +15,24 @@ pub(super) const SECTOR: u64 = 512;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inode {
     /// What reads see.
-    cache: Content,
+    cache: SharedBytes,
     /// What is on the disk for certain.
-    durable: Content,
+    durable: SharedBytes,
     /// What the cache held when `pending` was last empty. Equal to `durable`
     /// unless a sync failed and left pages that nobody will write again.
-    base: Content,
+    base: SharedBytes,
     /// Whether `base` and `durable` may differ.
     diverged: bool,
     /// Changes since `base`, oldest first. Each piece of the file may have
     /// reached the disk as it was after any number of them.
-    pending: Vec<Change>,
+    pending: Vec<CacheChange>,
     modified: u64,
     durable_modified: u64,
 }
 
 /// One change of the cache that the disk may not have seen.
 #[derive(Clone, Debug)]
-struct Change {
+struct CacheChange {
     /// When it was made, counted over the whole file system.
     seq: u64,
     range: Range<u64>,
@@ -61,7 +61,7 @@ pub(super) enum Survival {
 
 impl Inode {
     /// A file that has been on the disk for ever.
-    pub(super) fn settled(content: Content, modified: u64) -> Self {
+    pub(super) fn settled(content: SharedBytes, modified: u64) -> Self {
         Self {
             cache: content.clone(),
             durable: content.clone(),
@@ -73,7 +73,7 @@ impl Inode {
         }
     }
 
-    pub(super) fn cache(&self) -> &Content {
+    pub(super) fn cache(&self) -> &SharedBytes {
         &self.cache
     }
 
@@ -104,7 +104,7 @@ impl Inode {
     }
 
     fn remember(&mut self, seq: u64, range: Range<u64>, bytes: Option<Arc<[u8]>>) {
-        self.pending.push(Change {
+        self.pending.push(CacheChange {
             seq,
             range,
             bytes,
@@ -164,7 +164,7 @@ impl Inode {
 
     /// The disk after every piece that `changes` touch was written as the cache
     /// has it now, with the size if there is any change.
-    fn latest_of(&self, changes: &[Change], grain: u64) -> Content {
+    fn latest_of(&self, changes: &[CacheChange], grain: u64) -> SharedBytes {
         let mut content = self.durable.clone();
         for change in changes.iter().filter(|change| !change.range.is_empty()) {
             let start = change.range.start / grain * grain;
@@ -180,7 +180,7 @@ impl Inode {
     }
 
     /// The disk after each piece was written back at a moment of its own.
-    fn torn(&self, mut draw: Draw) -> Content {
+    fn torn(&self, mut draw: Draw) -> SharedBytes {
         let grain = if draw.next().is_multiple_of(2) {
             SECTOR
         } else {
@@ -209,9 +209,9 @@ impl Inode {
     }
 }
 
-impl Change {
+impl CacheChange {
     /// Repeats the part of this change that falls in `piece`.
-    fn apply(&self, content: &mut Content, piece: Range<u64>) {
+    fn apply(&self, content: &mut SharedBytes, piece: Range<u64>) {
         match &self.bytes {
             Some(bytes) => {
                 let from = (piece.start - self.range.start) as usize;

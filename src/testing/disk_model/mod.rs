@@ -52,11 +52,11 @@ use tree::{Node, Tree, USER, What};
 /// are no `..` and no links to follow.
 #[derive(Clone)]
 pub struct MemoryStorage {
-    machine: Arc<Mutex<Machine>>,
+    machine: Arc<Mutex<DiskState>>,
 }
 
 /// What all handles share, under one lock.
-struct Machine {
+struct DiskState {
     tree: Tree,
     faults: Faults,
     trace: Trace,
@@ -67,7 +67,7 @@ impl MemoryStorage {
     /// An empty file system of unlimited size.
     #[must_use]
     pub fn new() -> Self {
-        Self::with(Machine {
+        Self::with(DiskState {
             tree: Tree::new(),
             faults: Faults::default(),
             trace: Trace::default(),
@@ -75,7 +75,7 @@ impl MemoryStorage {
         })
     }
 
-    fn with(machine: Machine) -> Self {
+    fn with(machine: DiskState) -> Self {
         Self {
             machine: Arc::new(Mutex::new(machine)),
         }
@@ -157,7 +157,7 @@ impl MemoryStorage {
     #[must_use]
     pub fn image(&self, image: Image) -> Self {
         let machine = self.machine.lock();
-        Self::with(Machine {
+        Self::with(DiskState {
             tree: machine.tree.after(image),
             faults: machine.faults.after_crash(),
             trace: Trace::default(),

@@ -18,7 +18,7 @@ type Key = (Ino, Arc<str>);
 /// Every directory's names, as callers see them and as a power loss would leave
 /// them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct DirectoryNames {
     cache: Directories,
     durable: Directories,
     /// Operations the disk may not have seen, oldest first. Each is atomic, and
@@ -58,7 +58,7 @@ pub(super) enum NameSurvival {
     Drawn(Draw),
 }
 
-impl Names {
+impl DirectoryNames {
     /// Adds an empty directory; its own name is a separate operation.
     pub(super) fn add_directory(&mut self, directory: Ino) {
         self.cache.insert(directory, Directory::default());

@@ -11,7 +11,7 @@ const KEPT: usize = 512;
 
 /// One call, before it is made.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct DiskCall {
     pub(super) name: &'static str,
     pub(super) path: Arc<str>,
     /// The bytes it is about, empty for most calls.
@@ -22,7 +22,7 @@ pub(super) struct Call {
 #[derive(Debug)]
 struct Made {
     step: u64,
-    call: Call,
+    call: DiskCall,
     failure: Option<String>,
 }
 
@@ -31,7 +31,7 @@ struct Made {
 pub(super) struct Trace(VecDeque<Made>);
 
 impl Trace {
-    pub(super) fn record<T>(&mut self, step: u64, call: Call, result: &io::Result<T>) {
+    pub(super) fn record<T>(&mut self, step: u64, call: DiskCall, result: &io::Result<T>) {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }

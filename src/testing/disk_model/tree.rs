@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use unicode_normalization::UnicodeNormalization;
 
 use super::inode::Inode;
-use super::names::{Entries, Ino, Names};
+use super::names::{DirectoryNames, Entries, Ino};
 use super::write_back::{Errors, Known};
 use crate::ground::storage::{DirEntry, FileInfo, FileKind, OpenMode};
 
@@ -28,7 +28,7 @@ const TICK: i128 = 25_000_001;
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) nodes: BTreeMap<Ino, Node>,
-    pub(super) names: Names,
+    pub(super) names: DirectoryNames,
     /// Failures to write any file back.
     pub(super) errors: Errors,
     /// Orders every change of the file system.
@@ -66,7 +66,7 @@ pub(super) enum What {
 
 /// What an open file holds on to.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenFile {
     pub(super) ino: Ino,
     pub(super) known: Known,
     /// Keeps the file's bytes while it is open.
@@ -113,7 +113,7 @@ impl Node {
 
 impl Tree {
     pub(super) fn new() -> Self {
-        let mut names = Names::default();
+        let mut names = DirectoryNames::default();
         names.add_directory(ROOT);
         let root = Node::new(What::Directory, USER, 0o700);
         Self {
@@ -144,7 +144,7 @@ impl Tree {
         self.entries(directory)?.iter().map(entry).collect()
     }
 
-    pub(super) fn open(&mut self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
+    pub(super) fn open(&mut self, path: &Path, mode: OpenMode) -> io::Result<OpenFile> {
         let ino = match mode {
             OpenMode::CreateNew => {
                 self.create(path, Node::new(What::File(Inode::default()), USER, 0o600))?
@@ -158,7 +158,7 @@ impl Tree {
                 format!("{} is not a regular file", path.display()),
             ));
         }
-        Ok(Opened {
+        Ok(OpenFile {
             ino,
             known: node.errors.known(),
             open: Arc::clone(&node.open),
@@ -263,7 +263,7 @@ impl Tree {
             Err(e) if e.kind() == io::ErrorKind::NotFound => OpenMode::CreateNew,
             _ => OpenMode::ReadWrite,
         };
-        let Opened { ino, .. } = self.open(path, mode)?;
+        let OpenFile { ino, .. } = self.open(path, mode)?;
         if self.node(ino)?.lock.strong_count() > 0 {
             return Ok(None);
         }

@@ -25,15 +25,15 @@ fn a_timed_receive_gives_up() {
 }
 
 #[derive(Default)]
-struct Wakes(AtomicUsize);
+struct CountedWakes(AtomicUsize);
 
-impl Wakes {
+impl CountedWakes {
     fn so_far(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Wake for Wakes {
+impl Wake for CountedWakes {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -47,7 +47,7 @@ fn wake(wakers: &mut Vec<Waker>) {
 fn close_wakes_a_waiting_task_whose_item_stays_its_own() {
     let queue = Queue::<_, ()>::new(1);
     queue.push(&mut Some(1), b"").unwrap();
-    let count = Arc::new(Wakes::default());
+    let count = Arc::new(CountedWakes::default());
     let waker = Waker::from(Arc::clone(&count));
     let cx = Context::from_waker(&waker);
     let mut item = Some(2);
@@ -64,7 +64,7 @@ fn close_wakes_a_waiting_task_whose_item_stays_its_own() {
 #[test]
 fn who_polls_after_their_item_was_taken_is_woken_once() {
     let queue = Queue::<_, ()>::new(4);
-    let [first, second] = [(); 2].map(|()| Arc::new(Wakes::default()));
+    let [first, second] = [(); 2].map(|()| Arc::new(CountedWakes::default()));
     let [one, other] = [&first, &second].map(|count| Waker::from(Arc::clone(count)));
     let one = Context::from_waker(&one);
     let other = Context::from_waker(&other);

@@ -6,19 +6,19 @@ use crate::StoreStats;
 use crate::disk::journal::pool::SegmentPool;
 use crate::disk::journal::progress::Progress;
 use crate::engine::Engine;
-use crate::engine::open::Opened;
+use crate::engine::open::OpenedStore;
 use crate::engine::reader;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
 use crate::engine::snapshot::View;
-use crate::engine::supervisor::Request;
+use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::supervisor::machine::Machine;
 use crate::error::Result;
 use crate::ground::sync::slot::Slot;
 
 /// Asks a store what its [`Store`](crate::Store) asks it.
 #[derive(Clone, Debug)]
-pub struct Control {
+pub struct RigControl {
     pub(super) engine: Arc<Engine>,
     pub(super) progress: Arc<Progress>,
     pub(super) pool: Arc<SegmentPool>,
@@ -27,7 +27,7 @@ pub struct Control {
 
 /// One moment of a session, as a reader gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moment {
+pub struct SeenMoment {
     /// Live lines, from the file and after it.
     pub lines: Vec<String>,
     /// Lines that the sidecar counts, skipped ones included.
@@ -36,8 +36,8 @@ pub struct Moment {
     pub skip: i64,
 }
 
-impl Control {
-    pub(in crate::testing) fn of(opened: &Opened) -> Self {
+impl RigControl {
+    pub(in crate::testing) fn of(opened: &OpenedStore) -> Self {
         let Machine {
             supervisor, alarm, ..
         } = &opened.machine;
@@ -66,7 +66,9 @@ impl Control {
     #[must_use]
     pub fn start_close(&self) -> Slot<Result<()>> {
         self.engine.refuse_calls();
-        self.engine.request(Request::Stop).expect("supervised")
+        self.engine
+            .request(SupervisorRequest::Stop)
+            .expect("supervised")
     }
 
     /// Asks for a flush; the answer arrives in the slot.
@@ -75,7 +77,9 @@ impl Control {
     /// If the supervisor has ended.
     #[must_use]
     pub fn start_flush(&self) -> Slot<Result<()>> {
-        self.engine.request(Request::Flush).expect("supervised")
+        self.engine
+            .request(SupervisorRequest::Flush)
+            .expect("supervised")
     }
 
     /// The last batch synced, as a flush reads it.
@@ -146,7 +150,7 @@ impl Control {
     /// # Panics
     /// If what a reader holds cannot be read.
     #[must_use]
-    pub fn moment(&self, key: &str) -> Option<Moment> {
+    pub fn moment(&self, key: &str) -> Option<SeenMoment> {
         let shared = &self.engine.shared;
         let entry = shared.catalog.get(key)?;
         let view = entry.view.load();
@@ -159,7 +163,7 @@ impl Control {
         }
         let live = reader::live_lines(&snapshot).expect("is readable");
         let text = String::from_utf8(live.bytes).expect("is text");
-        Some(Moment {
+        Some(SeenMoment {
             lines: text.lines().map(String::from).collect(),
             count: snapshot.meta.count,
             skip: snapshot.meta.skip,

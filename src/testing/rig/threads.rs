@@ -6,23 +6,23 @@ use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
-use crate::engine::supervisor::Request;
+use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::supervisor::background;
 use crate::engine::supervisor::background::LongJobs;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::guard::Guard;
-use crate::engine::supervisor::leader::{self, Step};
+use crate::engine::supervisor::leader::{self, LeaderStep};
 use crate::engine::supervisor::wait::Asleep;
 use crate::ground::mailbox::{EventReceiver, Timeout};
 use crate::ground::sync::Mutex;
 
 /// The worker's thread, which writes files.
 #[derive(Debug)]
-pub struct Worker(pub(super) Driver);
+pub struct SteppedWorker(pub(super) Driver);
 
 /// The leader's thread.
 #[derive(Debug)]
-pub struct Leader {
+pub struct SteppedLeader {
     pub(super) leader: Arc<leader::Leader>,
     pub(super) alarm: Alarm,
 }
@@ -38,9 +38,9 @@ pub struct Background {
 
 /// The supervisor's thread.
 #[derive(Debug)]
-pub struct Supervisor(pub(super) Loop);
+pub struct SteppedSupervisor(pub(super) Loop);
 
-impl Worker {
+impl SteppedWorker {
     /// Runs the thread's body.
     pub fn run(self) {
         self.0.run();
@@ -63,7 +63,7 @@ impl Worker {
     }
 }
 
-impl Leader {
+impl SteppedLeader {
     /// Runs the thread's body.
     pub fn run(self) {
         let guard = Guard::new(&self.alarm, "the leader's thread panicked");
@@ -83,7 +83,7 @@ impl Leader {
 
     /// One round; `false` if there was nothing to look at.
     pub fn step(&mut self) -> bool {
-        self.leader.step() == Step::Led
+        self.leader.step() == LeaderStep::Led
     }
 }
 
@@ -105,7 +105,7 @@ impl Background {
     }
 }
 
-impl Supervisor {
+impl SteppedSupervisor {
     /// Runs the thread's body.
     pub fn run(self) {
         self.0.run();
@@ -128,7 +128,9 @@ impl Supervisor {
     #[must_use]
     pub fn was_activated(&self) -> bool {
         let asked = std::iter::from_fn(|| self.0.requests.try_recv());
-        asked.into_iter().any(|r| matches!(r, Request::Active))
+        asked
+            .into_iter()
+            .any(|r| matches!(r, SupervisorRequest::Active))
     }
 
     /// Ends so many background threads, once they have done what is queued.

@@ -11,7 +11,7 @@ use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
-use crate::engine::supervisor::leader::{Aside, Leader, Step};
+use crate::engine::supervisor::leader::{Aside, Leader, LeaderStep};
 use crate::engine::supervisor::wait::Wait;
 use crate::ground::mailbox::EventReceiver;
 use crate::ground::sync::slot::Slot;
@@ -80,8 +80,8 @@ impl Crew {
             return self.end_sync();
         }
         let step = self.leader.step();
-        self.ended = step == Step::Ended;
-        step != Step::Nothing
+        self.ended = step == LeaderStep::Ended;
+        step != LeaderStep::Nothing
     }
 
     /// Nothing came while buffered records linger. Their sync may go on beside what is

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::anthropic;
 use super::super::reading::{at_place, invalid};
-use super::super::responses::Reader;
+use super::super::responses::ResponsesReader;
 use super::transcript::{Transcript, named, records, time_of};
 use crate::Message;
 use crate::error::Result;
@@ -22,7 +22,7 @@ pub(super) fn read(text: &str, transcript: &mut Transcript) -> Result<()> {
         .filter(|(_, record)| record["payload"]["type"] == "message")
         .map(|(_, record)| said(&record["payload"]["content"]))
         .collect();
-    let mut reader = Reader::default();
+    let mut reader = ResponsesReader::default();
     for (at, record) in &records {
         take(record, &said, &mut reader, transcript)
             .map_err(|error| at_place("line", *at, &error))?;
@@ -38,7 +38,7 @@ fn said(content: &Value) -> String {
 fn take(
     record: &Value,
     said: &HashSet<String>,
-    reader: &mut Reader,
+    reader: &mut ResponsesReader,
     transcript: &mut Transcript,
 ) -> Result<()> {
     let payload = &record["payload"];

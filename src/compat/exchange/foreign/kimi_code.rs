@@ -57,13 +57,13 @@ fn whole_lines(text: &str) -> (&str, bool) {
 /// A conversation on its way from records to messages.
 #[derive(Default)]
 struct Fold {
-    said: Vec<Said>,
+    said: Vec<PendingMessage>,
     /// The step that is not complete: its id, and its place in `said`.
     open: Option<(String, usize)>,
     /// Calls without a result.
     pending: HashSet<String>,
     /// Messages that wait for these results.
-    deferred: Vec<Said>,
+    deferred: Vec<PendingMessage>,
     /// The model that was asked last.
     model: String,
     /// The places in `said` of the prompts that can be undone, as far as `searched`.
@@ -74,7 +74,7 @@ struct Fold {
 
 /// A message that is not complete, or that may be undone.
 #[derive(Default)]
-struct Said {
+struct PendingMessage {
     /// Its line, from 0.
     at: usize,
     role: String,
@@ -91,11 +91,11 @@ struct Said {
 
 impl Fold {
     fn take(&mut self, at: usize, record: &Value, transcript: &mut Transcript) -> Result<()> {
-        let new = |role: &str| Said {
+        let new = |role: &str| PendingMessage {
             at,
             role: role.into(),
             time: time_of(record),
-            ..Said::default()
+            ..PendingMessage::default()
         };
         match named(record, "type") {
             "metadata" => {
@@ -194,7 +194,7 @@ impl Fold {
     /// Takes in what happens in a step of the model.
     fn take_event(
         &mut self,
-        new: impl Fn(&str) -> Said,
+        new: impl Fn(&str) -> PendingMessage,
         event: &Value,
         transcript: &mut Transcript,
     ) -> Result<()> {
@@ -267,7 +267,7 @@ impl Fold {
 
     /// Removes the last message if it is the reminder of the mode "swarm".
     fn take_reminder_back(&mut self) {
-        let is_its = |said: &mut Said| said.origin["variant"] == "swarm_mode";
+        let is_its = |said: &mut PendingMessage| said.origin["variant"] == "swarm_mode";
         if !self.deferred.is_empty() {
             self.deferred.pop_if(is_its);
         } else if self.said.last_mut().is_some_and(is_its) {
@@ -302,14 +302,14 @@ impl Fold {
             return 0;
         };
         let id = self.said[prompt].id.clone();
-        let is_its = |said: &Said| id.is_string() && said.origin["ownerPromptId"] == id;
+        let is_its = |said: &PendingMessage| id.is_string() && said.origin["ownerPromptId"] == id;
         let before = self.said[..prompt].iter().rev();
         let cut = prompt - before.take_while(|said| is_its(said)).count();
         self.cut(cut)
     }
 }
 
-impl Said {
+impl PendingMessage {
     /// Returns true if the user wrote it, and it began a turn.
     fn is_prompt(&self) -> bool {
         self.role == "user"

@@ -4,8 +4,8 @@ mod sidecars;
 use std::sync::Arc;
 
 use super::{MigrationReport, import_picoclaw, migrate_from_json, migrate_from_json_report};
-use crate::engine::open::{self, Opened, Site};
-use crate::engine::shard::worker::limits::Limits;
+use crate::engine::open::{self, OpenedStore, Site};
+use crate::engine::shard::worker::limits::TurnLimits;
 use crate::engine::supervisor::threads::Threads;
 use crate::engine::view::DirectoryView;
 use crate::front::handle::Side;
@@ -16,17 +16,17 @@ use crate::{Error, Result, StoreHandle, StoreOptions};
 const DIR: &str = "/sessions";
 
 /// A store on a disk in memory.
-struct Rig {
+struct LegacyRig {
     handle: StoreHandle,
     parts: (Arc<crate::engine::Engine>, Threads),
     _lock: Box<dyn crate::ground::storage::LockGuard>,
 }
 
-impl Rig {
+impl LegacyRig {
     fn open(disk: &MemoryStorage) -> Result<Self> {
         // So that a session is soon larger than one command may be.
         let options = StoreOptions::new().max_batch_bytes(64 << 10);
-        let Opened {
+        let OpenedStore {
             engine,
             machine,
             lock,
@@ -37,7 +37,7 @@ impl Rig {
             dir: Path::new(DIR),
             options: &options,
             mailbox: 16,
-            limits: Limits::USUAL,
+            limits: TurnLimits::USUAL,
             keep_from: 1,
         })?;
         let threads = Threads::start(machine).unwrap();
@@ -98,7 +98,7 @@ fn session(key: &str, texts: &[&str], summary: &str) -> String {
 fn every_session_is_imported_once() {
     let file = session("telegram:1", &["a", "b"], "s");
     let disk = disk(&[("t.json", &file), ("no-key.json", r#"{"messages":[{}]}"#)]);
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     assert_eq!(migrate_from_json(DIR, &rig.handle).unwrap(), 2);
     assert_eq!(rig.texts("telegram:1"), ["a", "b"]);
     assert_eq!(rig.handle.summary("telegram:1").wait().unwrap(), "s");
@@ -117,7 +117,7 @@ fn every_session_is_imported_once() {
 
 #[test]
 fn a_directory_that_does_not_exist_holds_nothing_to_import() {
-    let rig = Rig::open(&disk(&[])).unwrap();
+    let rig = LegacyRig::open(&disk(&[])).unwrap();
     assert_eq!(migrate_from_json("/nowhere", &rig.handle).unwrap(), 0);
     rig.close().unwrap();
 }
@@ -137,7 +137,7 @@ fn files_that_cannot_be_imported_stay_and_are_reported() {
         put(&disk, name, text);
     }
     disk.link_foreign(format!("{DIR}/link.json")).unwrap();
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     let report = rig.migrate().unwrap();
     assert_eq!(report.migrated, 1);
     let mut paths: Vec<_> = report
@@ -166,7 +166,7 @@ fn what_is_over_a_limit_is_refused_with_nothing_changed() {
     for (name, text) in &files {
         put(&disk, name, text);
     }
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     for key in ["line", "summary"] {
         let added = rig.handle.add_message(key, "user", "there before");
         added.wait().unwrap();
@@ -188,7 +188,7 @@ fn an_error_of_the_store_stops_and_leaves_the_rest_for_the_next_run() {
         ("a.json", &session("a", &["a"], "")),
         ("b.json", &session("b", &["b"], "")),
     ]);
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     // The name under which the second file is to be kept is taken.
     put(&disk, "b.json.migrated/x", "");
     assert!(matches!(rig.migrate(), Err(Error::Io { .. })));
@@ -213,7 +213,7 @@ fn a_store_opened_read_only_refuses_even_if_there_is_nothing_to_import() {
 #[test]
 fn keys_are_taken_literally() {
     let disk = disk(&[("o.json", &session("old:1", &["imported"], ""))]);
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     rig.handle
         .upsert_session_meta("new", None, vec![String::from("old:1")])
         .wait()
@@ -228,7 +228,7 @@ fn keys_are_taken_literally() {
 fn a_message_with_the_role_of_a_control_record_is_imported_as_a_message() {
     let text = r#"{"key":"k","messages":[{"role":"_usage","content":"kept","token_count":9}]}"#;
     let disk = disk(&[("k.json", text)]);
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     assert_eq!(rig.migrate().unwrap().migrated, 1);
     assert_eq!(rig.texts("k"), ["kept"]);
     rig.close().unwrap();
@@ -249,7 +249,7 @@ fn a_run_after_a_crash_at_any_step_ends_as_if_there_had_been_none() {
     for (name, text) in &before {
         put(&start, name, text);
     }
-    let rig = Rig::open(&start).unwrap();
+    let rig = LegacyRig::open(&start).unwrap();
     rig.handle.add_message("a", "user", "old").wait().unwrap();
     rig.close().unwrap();
 
@@ -257,7 +257,7 @@ fn a_run_after_a_crash_at_any_step_ends_as_if_there_had_been_none() {
     loop {
         let disk = start.image(Image::ProcessDeath);
         disk.crash_at(step);
-        let finished = Rig::open(&disk).and_then(|rig| {
+        let finished = LegacyRig::open(&disk).and_then(|rig| {
             let outcome = rig.migrate();
             rig.close().and(outcome)
         });
@@ -268,7 +268,7 @@ fn a_run_after_a_crash_at_any_step_ends_as_if_there_had_been_none() {
         let turn = Image::NAMED[step as usize % Image::NAMED.len()];
         for image in [Image::AllLost, turn] {
             let disk = disk.image(image);
-            let rig = Rig::open(&disk).unwrap();
+            let rig = LegacyRig::open(&disk).unwrap();
             let context = format!("step {step}, {image:?}");
             let shown = rig.texts("long").len();
             assert!([0, long.len()].contains(&shown), "{context}: {shown}");
@@ -293,7 +293,7 @@ fn a_run_after_a_crash_at_any_step_ends_as_if_there_had_been_none() {
 #[test]
 fn a_history_that_an_older_file_replaces_is_a_backup_and_reported() {
     let disk = MemoryStorage::new();
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     rig.handle.add_message("k", "user", "live").wait().unwrap();
     let file = br#"{"key":"k","messages":[{"role":"user","content":"old"}]}"#;
     disk.write_foreign(Path::new(DIR).join("k.json"), file)
@@ -309,7 +309,7 @@ fn a_history_that_an_older_file_replaces_is_a_backup_and_reported() {
     assert_eq!(backups[0].reason, crate::BackupReason::Import);
     rig.close().unwrap();
 
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     assert_eq!(rig.migrate().unwrap().replaced, [""; 0]);
     rig.handle
         .restore_backup("k", backups[0].number)
@@ -332,14 +332,14 @@ fn a_session_keeps_its_dates_unless_it_had_messages_here() {
         ("both.json", &file("both")),
         ("never.json", never),
     ]);
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     rig.handle
         .add_message("both", "user", "newer")
         .wait()
         .unwrap();
     assert_eq!(import_picoclaw(DIR, &rig.handle).unwrap().migrated, 3);
     rig.close().unwrap();
-    let rig = Rig::open(&disk).unwrap();
+    let rig = LegacyRig::open(&disk).unwrap();
     let meta = |key: &str| rig.handle.session_meta(key).wait().unwrap();
     let created = "2024-03-01T09:00:00Z";
     let old = meta("old");

@@ -109,8 +109,8 @@ fn told(tail: &mut JournalTail, storage: &Arc<dyn Storage>) -> String {
             }
         };
         match tail.read_on(&**storage, &mut take).unwrap() {
-            Found::All => return all,
-            Found::Gap => all.push('-'),
+            FollowStep::All => return all,
+            FollowStep::Gap => all.push('-'),
         }
     }
     panic!("it never ends: {all}");

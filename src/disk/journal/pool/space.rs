@@ -1,8 +1,8 @@
 //! Finding space for segments, and giving it back.
 
-use super::super::budget::Budget;
+use super::super::budget::JournalBudget;
 use super::super::segment::{self, Filling, Spare};
-use super::{SegmentPool, State};
+use super::{PoolState, SegmentPool};
 use crate::error::{Error, Result};
 
 /// The space that a new segment can be made in, bytes.
@@ -78,11 +78,11 @@ impl SegmentPool {
 
     /// Looks at the available space, and computes the journal's budget. If the space is unknown, it
     /// counts as enough.
-    pub(super) fn look(&self) -> (Space, Budget) {
+    pub(super) fn look(&self) -> (Space, JournalBudget) {
         let dir = self.storage.open_dir(&self.dir);
         let free = dir.and_then(|dir| dir.free_space()).unwrap_or(u64::MAX);
         let mut state = self.state.lock();
-        let budget = Budget::of(&self.lengths, free, state.bytes());
+        let budget = JournalBudget::of(&self.lengths, free, state.bytes());
         state.budget = Some(budget);
         let spoken_for = state.spoken_for();
         (Space { free, spoken_for }, budget)
@@ -95,8 +95,9 @@ impl SegmentPool {
     /// As the operating system reports them; the journal is whole.
     pub(crate) fn fit(&self) -> Result<()> {
         let (_, budget) = self.look();
-        let allowed =
-            |state: &State| budget.allows(state.bytes(), state.spare_bytes(), state.full_bytes());
+        let allowed = |state: &PoolState| {
+            budget.allows(state.bytes(), state.spare_bytes(), state.full_bytes())
+        };
         self.give_up(|state| !allowed(state)).map(drop)
     }
 
@@ -109,7 +110,7 @@ impl SegmentPool {
     }
 
     /// Gives up spares, largest first, while there is a `reason`.
-    fn give_up(&self, reason: impl Fn(&State) -> bool) -> Result<bool> {
+    fn give_up(&self, reason: impl Fn(&PoolState) -> bool) -> Result<bool> {
         let mut any = false;
         loop {
             let spare = {
@@ -129,7 +130,7 @@ impl SegmentPool {
     }
 }
 
-impl State {
+impl PoolState {
     pub(super) fn full_bytes(&self) -> u64 {
         self.full.iter().map(|full| full.len).sum()
     }

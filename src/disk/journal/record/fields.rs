@@ -77,11 +77,11 @@ pub(super) fn put_time(out: &mut impl BufMut, time: Time<'_>) {
     }
 }
 
-pub(super) struct Reader<'a> {
+pub(super) struct FieldReader<'a> {
     pub(super) rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FieldReader<'a> {
     pub(super) fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.rest.split_at_checked(n)?;
         self.rest = rest;

@@ -10,7 +10,7 @@
 
 use bytes::BufMut;
 
-use super::fields::{Reader, Time, put_bytes, put_number, put_signed, put_time, put_u32};
+use super::fields::{FieldReader, Time, put_bytes, put_number, put_signed, put_time, put_u32};
 
 /// The sidecar after a record, as the record states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) fn put_before(out: &mut impl BufMut, before: Prior<'_>) {
     put_bytes(out, before.sidecar);
 }
 
-pub(super) fn before<'a>(reader: &mut Reader<'a>) -> Option<Prior<'a>> {
+pub(super) fn before<'a>(reader: &mut FieldReader<'a>) -> Option<Prior<'a>> {
     Some(Prior {
         len: reader.number()?,
         crc: reader.u32()?,
@@ -99,7 +99,7 @@ pub(super) fn put_meta(out: &mut impl BufMut, meta: MetaState<'_>) {
     }
 }
 
-pub(super) fn meta<'a>(reader: &mut Reader<'a>) -> Option<MetaState<'a>> {
+pub(super) fn meta<'a>(reader: &mut FieldReader<'a>) -> Option<MetaState<'a>> {
     match reader.byte()? {
         IMAGE => Some(MetaState::Image {
             image: reader.bytes()?,

@@ -162,7 +162,7 @@ fn a_number_reads_back_whatever_its_size_and_one_over_64_bits_not_at_all() {
         put_number(&mut bytes, value);
         fields::put_signed(&mut bytes, value.cast_signed());
         fields::put_signed(&mut bytes, value.wrapping_neg().cast_signed());
-        let mut reader = Reader { rest: &bytes };
+        let mut reader = FieldReader { rest: &bytes };
         assert_eq!(reader.number(), Some(value));
         assert_eq!(reader.signed(), Some(value.cast_signed()));
         assert_eq!(reader.signed(), Some(value.wrapping_neg().cast_signed()));
@@ -173,7 +173,7 @@ fn a_number_reads_back_whatever_its_size_and_one_over_64_bits_not_at_all() {
         vec![0xff; 11],
         [vec![0xff; 9], vec![2]].concat(),
     ] {
-        assert_eq!(Reader { rest: &endless }.number(), None);
+        assert_eq!(FieldReader { rest: &endless }.number(), None);
     }
 }
 
@@ -190,7 +190,7 @@ fn a_time_reads_back_to_the_letter() {
         let stamp = Stamp::from(text);
         let mut bytes = Vec::new();
         fields::put_time(&mut bytes, (&stamp).into());
-        let mut reader = Reader { rest: &bytes };
+        let mut reader = FieldReader { rest: &bytes };
         assert_eq!(reader.time().map(String::from).as_deref(), Some(text));
         assert!(reader.rest.is_empty());
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::message::{json_string, reencode_parts};
-use super::{Record, decode};
+use super::{KimiRecord, decode};
 use crate::disk::session_file::content::Content;
 use crate::disk::session_file::encode::write_object;
 use crate::disk::session_file::message::Message;
@@ -21,7 +21,7 @@ use crate::{Error, Result};
 pub(crate) fn encode(message: &Message) -> Result<(String, Message)> {
     let line = to_json(message);
     match decode(&line) {
-        Record::Message(read) => Ok((line, *read)),
+        KimiRecord::Message(read) => Ok((line, *read)),
         _ => Err(Error::InvalidMessage {
             reason: String::from("kimi-cli would not read it back"),
         }),

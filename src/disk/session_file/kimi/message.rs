@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Record;
+use super::KimiRecord;
 use super::python::{Members, items, lax_bool, text};
 use crate::disk::session_file::content::Content;
 use crate::disk::session_file::draft::Draft;
@@ -11,17 +11,17 @@ use crate::disk::session_file::parts::{FunctionCall, ToolCall};
 use crate::disk::session_file::raw::{RawField, tidy};
 
 /// Decodes a record with one of the roles of messages.
-pub(super) fn message(line: &str, role: &str, record: &Members<'_>) -> Record {
+pub(super) fn message(line: &str, role: &str, record: &Members<'_>) -> KimiRecord {
     let Some(content) = record.get("content") else {
-        return Record::Foreign;
+        return KimiRecord::Foreign;
     };
     if record.get("self").is_some() {
-        return Record::Foreign;
+        return KimiRecord::Foreign;
     }
     match read_message(role, content, record) {
-        Ok(known) => Record::Message(Box::new(known.with_rest_of(line))),
-        Err(Reject::Unknown) => Record::Foreign,
-        Err(Reject::Invalid) => Record::Rejected,
+        Ok(known) => KimiRecord::Message(Box::new(known.with_rest_of(line))),
+        Err(Reject::Unknown) => KimiRecord::Foreign,
+        Err(Reject::Invalid) => KimiRecord::Rejected,
     }
 }
 
@@ -34,7 +34,7 @@ enum Reject {
 }
 
 /// The fields of a message that kimi-cli knows.
-struct Known<'a> {
+struct KnownFields<'a> {
     role: &'a str,
     name: Option<&'a str>,
     content: Content,
@@ -47,12 +47,12 @@ fn read_message<'a>(
     role: &'a str,
     content: &str,
     record: &Members<'a>,
-) -> Result<Known<'a>, Reject> {
+) -> Result<KnownFields<'a>, Reject> {
     let name = record.get("name").filter(|raw| *raw != "null");
     if name.is_some_and(|raw| text(raw).is_none()) {
         return Err(Reject::Invalid);
     }
-    Ok(Known {
+    Ok(KnownFields {
         role,
         name,
         content: read_content(content)?,
@@ -66,7 +66,7 @@ fn read_message<'a>(
     })
 }
 
-impl Known<'_> {
+impl KnownFields<'_> {
     /// The message, with the other fields of its line as far as they have the form that this crate
     /// knows.
     fn with_rest_of(self, line: &str) -> Message {
@@ -121,12 +121,12 @@ fn read_content(raw: &str) -> Result<Content, Reject> {
     let parts = items(raw).ok_or(Reject::Invalid)?;
     let mut read = parts
         .into_iter()
-        .map(Part::read)
+        .map(KimiPart::read)
         .collect::<Result<Vec<_>, _>>()?;
-    if let [Part::Text(text)] = &mut *read {
+    if let [KimiPart::Text(text)] = &mut *read {
         return Ok(Content::Text(std::mem::take(text)));
     }
-    let texts: Vec<_> = read.iter().map(Part::to_json).collect();
+    let texts: Vec<_> = read.iter().map(KimiPart::to_json).collect();
     Ok(Content::Parts(format!("[{}]", texts.join(",")).into()))
 }
 
@@ -140,7 +140,7 @@ pub(super) fn reencode_parts(parts: &str) -> Cow<'_, str> {
 }
 
 /// One part of a content.
-enum Part {
+enum KimiPart {
     Text(String),
     Think {
         think: String,
@@ -153,7 +153,7 @@ enum Part {
     },
 }
 
-impl Part {
+impl KimiPart {
     fn read(raw: &str) -> Result<Self, Reject> {
         let part = Members::of(raw).ok_or(Reject::Invalid)?;
         let kind = part.text("type").ok_or(Reject::Invalid)?;

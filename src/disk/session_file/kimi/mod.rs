@@ -19,7 +19,7 @@ use crate::{Error, Result};
 
 /// The contents of a line of a context file.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Record {
+pub(crate) enum KimiRecord {
     /// White space.
     Blank,
     /// A line that kimi-cli does not keep: no JSON object, or a record that it rejects.
@@ -59,7 +59,7 @@ impl Message {
     /// [`Error::InvalidMessage`] for a message that kimi-cli does not accept.
     pub fn from_kimi_json(json: &[u8]) -> Result<Self> {
         match decode(&String::from_utf8_lossy(json)) {
-            Record::Message(message) => Ok(*message),
+            KimiRecord::Message(message) => Ok(*message),
             _ => Err(Error::InvalidMessage {
                 reason: String::from("not a message of kimi-cli"),
             }),
@@ -75,36 +75,36 @@ impl Message {
 }
 
 /// Decodes one line, given without its line end.
-pub(crate) fn decode(line: &str) -> Record {
+pub(crate) fn decode(line: &str) -> KimiRecord {
     if line.chars().all(is_python_space) {
-        return Record::Blank;
+        return KimiRecord::Blank;
     }
     let Some(record) = Members::of(line) else {
-        return Record::Rejected;
+        return KimiRecord::Rejected;
     };
     if has_huge_integer(line) {
-        return Record::Foreign;
+        return KimiRecord::Foreign;
     }
     let role = record.text("role");
     match role.as_deref() {
         Some("_usage") => {
-            integer(record.get("token_count")).map_or(Record::Rejected, Record::Usage)
+            integer(record.get("token_count")).map_or(KimiRecord::Rejected, KimiRecord::Usage)
         }
         Some("_checkpoint") => {
             let kind = match record.get("lost") {
-                Some("true") => Record::LostCheckpoint,
-                _ => Record::Checkpoint,
+                Some("true") => KimiRecord::LostCheckpoint,
+                _ => KimiRecord::Checkpoint,
             };
-            integer(record.get("id")).map_or(Record::Rejected, kind)
+            integer(record.get("id")).map_or(KimiRecord::Rejected, kind)
         }
-        Some("_system_prompt") => record
-            .text("content")
-            .map_or(Record::Rejected, |text| Record::SystemPrompt(text.into())),
-        Some(role) if role.starts_with('_') => Record::Foreign,
+        Some("_system_prompt") => record.text("content").map_or(KimiRecord::Rejected, |text| {
+            KimiRecord::SystemPrompt(text.into())
+        }),
+        Some(role) if role.starts_with('_') => KimiRecord::Foreign,
         Some(role @ ("user" | "assistant" | "system" | "tool")) => {
             message::message(line, role, &record)
         }
-        _ => Record::Rejected,
+        _ => KimiRecord::Rejected,
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn decode(line: &str) -> Record {
 /// it as a record either.
 pub(crate) fn strict(line: &str) -> Option<String> {
     match decode(line) {
-        Record::Blank | Record::Rejected => None,
+        KimiRecord::Blank | KimiRecord::Rejected => None,
         _ => Some(tidy(line)),
     }
 }

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 
 use super::encode::{encode, system_prompt};
-use super::{Message, Record, decode, strict};
+use super::{KimiRecord, Message, decode, strict};
 use crate::disk::session_file::content::Content;
 
 fn written_back(line: &str) -> Option<String> {
     match decode(line) {
-        Record::Message(message) => Some(message.to_kimi_json()),
+        KimiRecord::Message(message) => Some(message.to_kimi_json()),
         _ => None,
     }
 }
@@ -45,20 +45,20 @@ fn a_message_is_written_with_kimi_clis_fields_in_its_order() {
 #[test]
 fn names_are_matched_exactly_and_the_last_of_equal_ones_counts() {
     let line = r#"{"role":"tool","Role":"user","content":"a","content":"b","Content":"c"}"#;
-    let Record::Message(message) = decode(line) else {
+    let KimiRecord::Message(message) = decode(line) else {
         panic!("{line}");
     };
     assert_eq!((message.role(), &*message.text()), ("tool", "b"));
     assert_eq!(
         decode(r#"{"role":"user","role":"_usage","token_count":8}"#),
-        Record::Usage(8)
+        KimiRecord::Usage(8)
     );
 }
 
 #[test]
 fn what_pythons_reader_lets_pass_is_read() {
     let line = "{\"role\":\"user\",\"content\":\"a\tb\",\"x\":[NaN,-Infinity]}";
-    assert!(matches!(decode(line), Record::Message(_)));
+    assert!(matches!(decode(line), KimiRecord::Message(_)));
     assert_eq!(
         strict(line).as_deref(),
         Some(r#"{"role":"user","content":"a\u0009b","x":[null,null]}"#)
@@ -69,7 +69,7 @@ fn what_pythons_reader_lets_pass_is_read() {
         "17",
         "",
     ] {
-        assert!(!matches!(decode(line), Record::Message(_)), "{line}");
+        assert!(!matches!(decode(line), KimiRecord::Message(_)), "{line}");
     }
 }
 
@@ -85,18 +85,18 @@ fn what_makes_kimi_cli_give_up_on_a_file_costs_its_line() {
             "7".repeat(4_301)
         ),
     ] {
-        assert_eq!(decode(&line), Record::Foreign, "{line:.60}");
+        assert_eq!(decode(&line), KimiRecord::Foreign, "{line:.60}");
     }
     let fraction = format!(
         r#"{{"role":"user","content":"{0}","n":0.{0}}}"#,
         "7".repeat(4_301)
     );
-    assert!(matches!(decode(&fraction), Record::Message(_)));
+    assert!(matches!(decode(&fraction), KimiRecord::Message(_)));
     let deep = format!(
         r#"{{"role":"user","content":"x","n":{}}}"#,
         "[".repeat(50_000)
     );
-    assert_eq!(decode(&deep), Record::Rejected);
+    assert_eq!(decode(&deep), KimiRecord::Rejected);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn integers_are_pythons() {
         ("null", None),
     ] {
         let line = format!(r#"{{"role": "_usage", "token_count": {raw}}}"#);
-        let expected = token_count.map_or(Record::Rejected, Record::Usage);
+        let expected = token_count.map_or(KimiRecord::Rejected, KimiRecord::Usage);
         assert_eq!(decode(&line), expected, "{raw}");
     }
 }
@@ -128,7 +128,7 @@ fn a_prompt_is_written_in_ascii() {
         line,
         r#"{"role": "_system_prompt", "content": "\u00e9\u2028\ud83d\ude00\u0000\u007f\"\\\n"}"#
     );
-    assert_eq!(decode(&line), Record::SystemPrompt(prompt.into()));
+    assert_eq!(decode(&line), KimiRecord::SystemPrompt(prompt.into()));
 }
 
 #[test]

@@ -20,9 +20,9 @@ pub(super) struct Claims {
 #[derive(Debug)]
 pub(super) enum Since {
     Nobody,
-    One(Claim),
+    One(AliasClaim),
     /// Two or more, by file name.
-    Several(BTreeSet<Claim>),
+    Several(BTreeSet<AliasClaim>),
 }
 
 impl Claims {
@@ -83,7 +83,7 @@ impl Claims {
 pub(super) fn first_but<'a>(
     table: &Table,
     found: &[u32],
-    since: impl Iterator<Item = &'a Claim>,
+    since: impl Iterator<Item = &'a AliasClaim>,
     alias: &str,
 ) -> Option<Arc<str>> {
     let mut found = found.iter().map(|row| *row as usize);
@@ -104,7 +104,7 @@ fn is_before(stem: &str, other: &str) -> bool {
 
 impl Since {
     /// Returns them in the order of file names.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Claim> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &AliasClaim> {
         let (one, several) = match self {
             Self::Nobody => (None, None),
             Self::One(claim) => (Some(claim), None),
@@ -116,19 +116,19 @@ impl Since {
     fn add(&mut self, entry: &Arc<Entry>) -> bool {
         match self {
             Self::Nobody => {
-                *self = Self::One(Claim::of(entry));
+                *self = Self::One(AliasClaim::of(entry));
                 true
             }
             Self::One(only) if only.stem == entry.stem => {
-                *only = Claim::of(entry);
+                *only = AliasClaim::of(entry);
                 false
             }
             Self::One(only) => {
-                let both = [only.clone(), Claim::of(entry)];
+                let both = [only.clone(), AliasClaim::of(entry)];
                 *self = Self::Several(both.into());
                 true
             }
-            Self::Several(claims) => claims.replace(Claim::of(entry)).is_none(),
+            Self::Several(claims) => claims.replace(AliasClaim::of(entry)).is_none(),
         }
     }
 
@@ -140,7 +140,7 @@ impl Since {
             }
             Self::Nobody | Self::One(_) => false,
             Self::Several(claims) => {
-                let removed = claims.remove(&Claim::of(entry));
+                let removed = claims.remove(&AliasClaim::of(entry));
                 if claims.len() == 1
                     && let Some(last) = claims.pop_first()
                 {
@@ -155,12 +155,12 @@ impl Since {
 /// A session's claim, in the order of sidecars' file names. It holds the key
 /// itself: a look-up among many sessions pays for each pointer it follows.
 #[derive(Clone, Debug)]
-pub(super) struct Claim {
+pub(super) struct AliasClaim {
     key: Arc<str>,
     pub(super) stem: Arc<str>,
 }
 
-impl Claim {
+impl AliasClaim {
     fn of(entry: &Entry) -> Self {
         Self {
             key: entry.key.clone(),
@@ -169,22 +169,22 @@ impl Claim {
     }
 }
 
-impl Ord for Claim {
+impl Ord for AliasClaim {
     fn cmp(&self, other: &Self) -> Ordering {
         session_file::file_order(&self.stem, &other.stem)
     }
 }
 
-impl PartialOrd for Claim {
+impl PartialOrd for AliasClaim {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Claim {
+impl PartialEq for AliasClaim {
     fn eq(&self, other: &Self) -> bool {
         self.stem == other.stem
     }
 }
 
-impl Eq for Claim {}
+impl Eq for AliasClaim {}

@@ -4,8 +4,8 @@ use std::io;
 
 use super::super::bytes::Bytes;
 use super::super::plan::{Plan, count_lines};
-use super::fields::{self, Fields};
-use super::lineage::Found;
+use super::fields::{self, MergedFields};
+use super::lineage::FoundFile;
 use super::merge::{lines_of, missing};
 use super::sidecar::{self, OnDisk};
 use super::traces::shares;
@@ -20,11 +20,11 @@ pub(super) struct Case<'a> {
     pub(super) path: String,
     /// The file that is there, and its kind.
     pub(super) log: Option<Bytes>,
-    pub(super) found: Found,
+    pub(super) found: FoundFile,
     /// True if it is the present one, not one that was replaced.
     pub(super) present: bool,
     pub(super) on_disk: OnDisk,
-    pub(super) sidecar: sidecar::Found,
+    pub(super) sidecar: sidecar::SidecarFate,
     /// The session as the journal makes it.
     pub(super) ours: Bytes,
     /// True if that could be put together. If not, it is the session before its file was replaced,
@@ -44,11 +44,13 @@ impl Case<'_> {
             return self.rewritten("was cleared");
         }
         let from = match self.found {
-            Found::Gone => return self.gone(),
-            Found::Added { from, .. } => Some(from),
-            Found::AsLeft | Found::Edited | Found::Doubtful | Found::Rewritten => None,
+            FoundFile::Gone => return self.gone(),
+            FoundFile::Added { from, .. } => Some(from),
+            FoundFile::AsLeft | FoundFile::Edited | FoundFile::Doubtful | FoundFile::Rewritten => {
+                None
+            }
         };
-        if self.found == Found::Rewritten || self.is_of_theirs_alone()? {
+        if self.found == FoundFile::Rewritten || self.is_of_theirs_alone()? {
             return self.rewritten("was rewritten");
         }
         if !self.is_whole {
@@ -60,16 +62,18 @@ impl Case<'_> {
             return self.rewritten("was rewritten");
         }
         let what = match (self.found, self.sidecar) {
-            (Found::AsLeft, sidecar::Found::Changed) => "is as it was, but its sidecar was changed",
-            (Found::AsLeft, _) => return Ok(self.ours()),
-            (Found::Added { .. }, _) => "has lines that were added",
+            (FoundFile::AsLeft, sidecar::SidecarFate::Changed) => {
+                "is as it was, but its sidecar was changed"
+            }
+            (FoundFile::AsLeft, _) => return Ok(self.ours()),
+            (FoundFile::Added { .. }, _) => "has lines that were added",
             _ => "was changed in place",
         };
         self.joined(what, from)
     }
 
     fn ours(self) -> Judged {
-        let removed = self.sidecar == sidecar::Found::Removed && self.plan.exists();
+        let removed = self.sidecar == sidecar::SidecarFate::Removed && self.plan.exists();
         let finding = removed.then(|| {
             let path = &self.path;
             format!("the sidecar of {path} is missing; it is made again of the journal")
@@ -99,12 +103,12 @@ impl Case<'_> {
         let is_dated = |said: &SessionMeta| said.created_at == theirs.created_at;
         Ok(match self.found {
             // The file may be what a crash left of ours.
-            Found::AsLeft if self.present && self.is_whole => {
+            FoundFile::AsLeft if self.present && self.is_whole => {
                 lines < lines_of(&self.ours)? && !self.said(|said| said.count == lines)
             }
             // Nothing of ours is in it, and their sidecar began as one of ours that counts lines.
             // Those lines came to the file before that sidecar: they replaced them.
-            Found::Added { from: 0, .. } => {
+            FoundFile::Added { from: 0, .. } => {
                 theirs.created_at != ZERO_TIME
                     && self.said(is_dated)
                     && !self.said(|said| is_dated(said) && said.count == 0)
@@ -146,17 +150,17 @@ impl Case<'_> {
 
     /// Returns the sidecar if another program wrote it.
     pub(super) fn their_meta(&self) -> Option<&SessionMeta> {
-        let changed = self.sidecar == sidecar::Found::Changed;
+        let changed = self.sidecar == sidecar::SidecarFate::Changed;
         self.on_disk.meta().filter(|_| changed)
     }
 
-    fn merged(&self) -> Fields {
+    fn merged(&self) -> MergedFields {
         match (self.their_meta(), self.our_meta()) {
             (Some(theirs), Some(ours)) if !self.displaced => {
                 fields::merge(self.plan, theirs, &ours, self.is_cleared())
             }
-            (None, Some(ours)) => Fields::of(ours),
-            _ => Fields::of(self.found_meta()),
+            (None, Some(ours)) => MergedFields::of(ours),
+            _ => MergedFields::of(self.found_meta()),
         }
     }
 
@@ -172,7 +176,7 @@ impl Case<'_> {
     /// Takes theirs as the history.
     fn rewritten(mut self, what: &str) -> io::Result<Judged> {
         if !self.displaced {
-            self.found = Found::Rewritten;
+            self.found = FoundFile::Rewritten;
         }
         let mut fields = self.merged();
         let mut shown = None;
@@ -192,7 +196,7 @@ impl Case<'_> {
     /// that as many are shown as we showed.
     fn hidden(&self, log: &Bytes) -> io::Result<i64> {
         let seen = self.found_meta().skip;
-        let left_alone = self.sidecar == sidecar::Found::AsLeft;
+        let left_alone = self.sidecar == sidecar::SidecarFate::AsLeft;
         let Some(ours) = self.our_meta().filter(|_| left_alone) else {
             return Ok(seen);
         };
@@ -248,18 +252,20 @@ impl Case<'_> {
         self,
         what: &str,
         lines: Option<Bytes>,
-        fields: Option<Fields>,
+        fields: Option<MergedFields>,
         conflict: Option<Conflict>,
     ) -> Judged {
         let sidecar = match self.sidecar {
-            sidecar::Found::Changed if self.found != Found::AsLeft => ", and so was its sidecar",
-            sidecar::Found::Removed => ", and its sidecar is missing",
+            sidecar::SidecarFate::Changed if self.found != FoundFile::AsLeft => {
+                ", and so was its sidecar"
+            }
+            sidecar::SidecarFate::Removed => ", and its sidecar is missing",
             _ => "",
         };
         let then = match self.found {
             _ if self.displaced => "the session is deleted",
-            Found::Gone => "the session is deleted",
-            Found::Rewritten => "what is there is its history",
+            FoundFile::Gone => "the session is deleted",
+            FoundFile::Rewritten => "what is there is its history",
             _ => "its history has the lines of both",
         };
         let key = self.our_meta().unwrap_or_else(|| self.found_meta()).key;
@@ -273,7 +279,7 @@ impl Case<'_> {
                 "session {key:?}: {path} {what} by another program{sidecar}; {then}{contested}"
             ),
             lines,
-            gone: self.found == Found::Gone,
+            gone: self.found == FoundFile::Gone,
             found: self.log,
             meta: fields.map(|fields| fields.meta),
             conflict,

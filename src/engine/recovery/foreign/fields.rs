@@ -19,13 +19,13 @@ use super::super::plan::Plan;
 use crate::disk::session_file::{Agreement, SessionMeta};
 
 /// A merged sidecar.
-pub(super) struct Fields {
+pub(super) struct MergedFields {
     pub(super) meta: SessionMeta,
     /// The fields that both changed.
     pub(super) contested: Vec<&'static str>,
 }
 
-impl Fields {
+impl MergedFields {
     pub(super) fn of(meta: SessionMeta) -> Self {
         Self {
             meta,
@@ -40,7 +40,7 @@ pub(super) fn merge(
     theirs: &SessionMeta,
     ours: &SessionMeta,
     is_cleared: bool,
-) -> Fields {
+) -> MergedFields {
     let nothing = SessionMeta::empty("");
     let mut said = Agreement::default();
     let mut kept = None;
@@ -97,7 +97,7 @@ pub(super) fn merge(
     ];
     let contested = agreed.iter().filter(|(_, is_agreed)| !is_agreed);
     let contested = contested.map(|(name, _)| *name).collect();
-    Fields { meta, contested }
+    MergedFields { meta, contested }
 }
 
 fn take_if<T: Clone>(is_ours: bool, field: &mut T, ours: &T) {

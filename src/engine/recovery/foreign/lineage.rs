@@ -12,7 +12,7 @@ use memchr::memchr;
 use super::super::bytes::{Bytes, CHUNK};
 use super::super::plan::{Base, Earlier, Past, Plan, Prefix, Run};
 use super::super::planned::Planned;
-use super::traces::{Marks, arrived, is_damaged_before, tells, walk};
+use super::traces::{LineMarks, arrived, is_damaged_before, tells, walk};
 use crate::disk::files;
 use crate::disk::files::lines::LONGEST;
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::ground::storage::StorageFile;
 
 /// The file found in a session file's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FoundFile {
     /// A file that the session had, written as far as a crash may have left it.
     AsLeft,
     /// The same, with lines of others after ours, from this offset on. If it is not `sound`, bytes
@@ -61,13 +61,13 @@ pub(super) fn find(
     planned: Planned<'_>,
     plan: &Plan,
     (path, log): (&Path, Option<&Bytes>),
-) -> Result<(Found, bool)> {
+) -> Result<(FoundFile, bool)> {
     let waits = waits_for_its_name(planned, plan)?;
     let Some((log, file)) = log.and_then(|log| Some((log, log.file.as_deref()?))) else {
         let found = if plan.may_be_absent(waits) {
-            Found::AsLeft
+            FoundFile::AsLeft
         } else {
-            Found::Gone
+            FoundFile::Gone
         };
         return Ok((found, false));
     };
@@ -76,13 +76,13 @@ pub(super) fn find(
     let files: Vec<_> = files_of(planned, plan, plan.may_be_absent(waits)).collect();
     let sums = Sums::of(file, log.len, files.iter().map(|of| of.base)).map_err(wrap)?;
     // Of all files that it may have been, the one with the most bytes in common.
-    let mut best: Option<(Found, u64, &Reference<'_>)> = None;
+    let mut best: Option<(FoundFile, u64, &Reference<'_>)> = None;
     for of in &files {
         let (found, same) = of.fit(planned, (path, file, log.len), &sums)?;
-        if found == Found::AsLeft {
-            return Ok((Found::AsLeft, of.is_present));
+        if found == FoundFile::AsLeft {
+            return Ok((FoundFile::AsLeft, of.is_present));
         }
-        let possible = found != Found::Rewritten && !(of.is_present && waits);
+        let possible = found != FoundFile::Rewritten && !(of.is_present && waits);
         if possible && best.is_none_or(|(_, best, _)| best < same) {
             best = Some((found, same, of));
         }
@@ -94,7 +94,7 @@ pub(super) fn find(
     {
         return Ok((found, of.is_present));
     }
-    Ok((Found::Rewritten, false))
+    Ok((FoundFile::Rewritten, false))
 }
 
 /// Returns true if the present file was prepared, and has not got the session file's name.
@@ -187,7 +187,7 @@ impl<'a> Reference<'a> {
         planned: Planned<'_>,
         (path, file, len): (&Path, &dyn StorageFile, u64),
         sums: &Sums,
-    ) -> Result<(Found, u64)> {
+    ) -> Result<(FoundFile, u64)> {
         let wrap = |e| Error::io("read", path, e);
         let base = self.base;
         let sound = match self.copy {
@@ -201,9 +201,9 @@ impl<'a> Reference<'a> {
         };
         if len < base {
             let found = if sound {
-                Found::AsLeft
+                FoundFile::AsLeft
             } else {
-                Found::Rewritten
+                FoundFile::Rewritten
             };
             return Ok((found, 0));
         }
@@ -212,32 +212,32 @@ impl<'a> Reference<'a> {
         let (whole, others) = walk(&after, &self.rest, more);
         let same = base + others.map_or(len - base, |at| at as u64);
         Ok(match (sound, others) {
-            (true, None) => (Found::AsLeft, same),
-            (false, None) if whole > 0 => (Found::Edited, same),
-            (false, None) => (Found::Doubtful, 0),
+            (true, None) => (FoundFile::AsLeft, same),
+            (false, None) if whole > 0 => (FoundFile::Edited, same),
+            (false, None) => (FoundFile::Doubtful, 0),
             // If a file shows nothing of ours, nothing tells that it is ours.
             (_, Some(_)) if whole > 0 || sound && (base > 0 || self.begins_empty) => {
-                (Found::Added { from: same, sound }, same)
+                (FoundFile::Added { from: same, sound }, same)
             }
-            _ => (Found::Rewritten, 0),
+            _ => (FoundFile::Rewritten, 0),
         })
     }
 
     /// Returns true if the rest of a file that was found to be this one agrees with that.
-    fn holds(&self, found: Found, log: &Bytes, in_place: bool) -> io::Result<bool> {
+    fn holds(&self, found: FoundFile, log: &Bytes, in_place: bool) -> io::Result<bool> {
         let base = self.base;
         // A file written anew may have our lines anywhere.
-        let ours = Marks::of(&self.rest);
+        let ours = LineMarks::of(&self.rest);
         Ok(match found {
-            Found::Added { from, sound } => {
+            FoundFile::Added { from, sound } => {
                 let others = tells(log, from..log.size(), |line| ours.tell(line))?;
                 !others && (sound || in_place)
             }
-            Found::Edited | Found::Doubtful if in_place => {
+            FoundFile::Edited | FoundFile::Doubtful if in_place => {
                 !tells(log, 0..base, |line| ours.lines.contains(line))?
             }
-            Found::Edited | Found::Doubtful => is_damaged_before(log, base)?,
-            Found::AsLeft | Found::Rewritten | Found::Gone => true,
+            FoundFile::Edited | FoundFile::Doubtful => is_damaged_before(log, base)?,
+            FoundFile::AsLeft | FoundFile::Rewritten | FoundFile::Gone => true,
         })
     }
 }

@@ -30,9 +30,9 @@ impl Case<'_> {
             seen = Some(own);
         }
         match self.hides(count_lines(&added)) {
-            Hidden::AsOurs => {}
-            Hidden::Fewer(theirs) => skip = theirs,
-            Hidden::First(first) => {
+            HiddenByOthers::AsOurs => {}
+            HiddenByOthers::Fewer(theirs) => skip = theirs,
+            HiddenByOthers::First(first) => {
                 if let Some(seen) = seen {
                     (ours, skip) = hide(ours, skip, &seen, first)?;
                 }
@@ -44,9 +44,9 @@ impl Case<'_> {
     }
 
     /// Returns the lines they hide, given the number of lines they added.
-    fn hides(&self, added: i64) -> Hidden {
+    fn hides(&self, added: i64) -> HiddenByOthers {
         let Some(theirs) = self.their_meta() else {
-            return Hidden::AsOurs;
+            return HiddenByOthers::AsOurs;
         };
         let mut least = i64::MAX;
         let is_ours = self.plan.past.any_sidecar(Some(theirs), |said| {
@@ -56,10 +56,10 @@ impl Case<'_> {
         });
         let first = theirs.skip.max(0);
         match least {
-            _ if is_ours => Hidden::AsOurs,
-            i64::MAX => Hidden::First(first),
-            least if self.present && theirs.skip < least => Hidden::Fewer(first),
-            _ => Hidden::First(first),
+            _ if is_ours => HiddenByOthers::AsOurs,
+            i64::MAX => HiddenByOthers::First(first),
+            least if self.present && theirs.skip < least => HiddenByOthers::Fewer(first),
+            _ => HiddenByOthers::First(first),
         }
     }
 }
@@ -106,7 +106,7 @@ fn only(bytes: &Bytes, lines: &[(u64, u64)]) -> io::Result<Bytes> {
 }
 
 /// The lines that another program hides of a session.
-enum Hidden {
+enum HiddenByOthers {
     AsOurs,
     /// Lines that were hidden before are not any more.
     Fewer(i64),

@@ -28,7 +28,7 @@ pub(crate) enum OnDisk {
 
 /// The fate of a sidecar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum SidecarFate {
     AsLeft,
     Removed,
     /// Another program wrote it.
@@ -70,15 +70,17 @@ impl OnDisk {
         }
     }
 
-    pub(super) fn found(&self, plan: &Plan) -> Found {
+    pub(super) fn found(&self, plan: &Plan) -> SidecarFate {
         match self {
             // Recovery sets it aside, and reports it.
-            Self::Other(_) | Self::Damaged(_) => Found::AsLeft,
-            Self::Missing if plan.past.any_sidecar(None, |said| said.is_none()) => Found::AsLeft,
-            Self::Missing => Found::Removed,
-            Self::Meta { meta, .. } if plan.past.had(meta, is_same) => Found::AsLeft,
-            Self::Meta { bytes, .. } if is_torn(plan, bytes) => Found::AsLeft,
-            Self::Meta { .. } => Found::Changed,
+            Self::Other(_) | Self::Damaged(_) => SidecarFate::AsLeft,
+            Self::Missing if plan.past.any_sidecar(None, |said| said.is_none()) => {
+                SidecarFate::AsLeft
+            }
+            Self::Missing => SidecarFate::Removed,
+            Self::Meta { meta, .. } if plan.past.had(meta, is_same) => SidecarFate::AsLeft,
+            Self::Meta { bytes, .. } if is_torn(plan, bytes) => SidecarFate::AsLeft,
+            Self::Meta { .. } => SidecarFate::Changed,
         }
     }
 }

@@ -84,22 +84,22 @@ pub(super) fn shares(log: &Bytes, from: u64, ours: &Bytes) -> io::Result<bool> {
     // The shorter part is held in memory.
     if log.size() - from <= ours.size() {
         log.read(from, (log.size() - from) as usize, &mut fewer)?;
-        let others = Marks::of(&fewer);
+        let others = LineMarks::of(&fewer);
         return tells(ours, 0..ours.size(), |line| others.tell(line));
     }
     ours.read(0, ours.size() as usize, &mut fewer)?;
-    let ours = Marks::of(&fewer);
+    let ours = LineMarks::of(&fewer);
     tells(log, from..log.size(), |line| ours.tell(line))
 }
 
 /// The marks by which a line is recognized.
-pub(super) struct Marks<'a> {
+pub(super) struct LineMarks<'a> {
     pub(super) lines: HashSet<&'a [u8]>,
     /// The times of messages: a program that edits a message leaves its time alone.
     times: HashSet<String>,
 }
 
-impl<'a> Marks<'a> {
+impl<'a> LineMarks<'a> {
     pub(super) fn of(bytes: &'a [u8]) -> Self {
         let lines = session_file::lines(bytes).map(|(_, line)| line);
         let lines: HashSet<_> = lines.filter(|line| !line.is_empty()).collect();

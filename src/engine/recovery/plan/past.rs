@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::session::{Appended, Base, Patch};
+use super::session::{AppendedLines, Base, Patch};
 use crate::disk::journal::record::{MetaState, Prior};
 use crate::disk::session_file::{self, Kind, SessionMeta};
 
@@ -20,7 +20,7 @@ pub(crate) struct Past<L> {
     /// The earlier sidecar, as stated by the first record that changes more of it than appends do.
     text: Option<Box<SessionMeta>>,
     /// The sidecar after each record.
-    pub(crate) said: Vec<Said>,
+    pub(crate) said: Vec<SidecarEffect>,
 }
 
 /// A session's two files before the first record that names it.
@@ -29,12 +29,12 @@ pub(crate) struct First {
     /// Length of the session file, and the CRC-32 of its bytes.
     pub(crate) len: u64,
     pub(crate) crc: u32,
-    pub(crate) sidecar: Sidecar,
+    pub(crate) sidecar: PastSidecar,
 }
 
 /// A sidecar before the first record.
 #[derive(Debug, Clone)]
-pub(crate) enum Sidecar {
+pub(crate) enum PastSidecar {
     /// There was none, or none that decoded.
     None,
     /// Written by the flush before.
@@ -60,7 +60,7 @@ pub(crate) enum Earlier<L> {
 
 /// The effect of a record on a sidecar.
 #[derive(Debug, Clone)]
-pub(crate) enum Said {
+pub(crate) enum SidecarEffect {
     Whole(Arc<SessionMeta>),
     Patch(Patch),
     /// The session was deleted.
@@ -90,9 +90,11 @@ impl First {
         }
     }
 
-    fn written(sidecar: &[u8]) -> Sidecar {
+    fn written(sidecar: &[u8]) -> PastSidecar {
         let sidecar = session_file::decode_sidecar(sidecar).ok();
-        sidecar.map_or(Sidecar::None, |meta| Sidecar::Written(Box::new(meta)))
+        sidecar.map_or(PastSidecar::None, |meta| {
+            PastSidecar::Written(Box::new(meta))
+        })
     }
 
     /// Returns the state before lines were appended.
@@ -104,9 +106,9 @@ impl First {
             MetaState::First(_) | MetaState::Changed { .. } | MetaState::Patch { .. } => None,
         };
         let sidecar = match meta {
-            MetaState::First(_) => Sidecar::None,
+            MetaState::First(_) => PastSidecar::None,
             MetaState::Changed { before, .. } => Self::written(before),
-            MetaState::Image { .. } | MetaState::Patch { .. } => Sidecar::Appended {
+            MetaState::Image { .. } | MetaState::Patch { .. } => PastSidecar::Appended {
                 lines: count_lines(bytes),
                 was,
             },
@@ -115,7 +117,7 @@ impl First {
     }
 }
 
-impl Said {
+impl SidecarEffect {
     fn whole(&self) -> Option<&SessionMeta> {
         match self {
             Self::Whole(meta) => Some(meta),
@@ -124,7 +126,7 @@ impl Said {
     }
 }
 
-impl<L: Appended> Past<L> {
+impl<L: AppendedLines> Past<L> {
     /// Takes in a record's statement of the files before it.
     pub(super) fn before(&mut self, prior: Prior<'_>) {
         if self.first.is_none() {
@@ -156,9 +158,9 @@ impl<L: Appended> Past<L> {
         }
         self.said.iter().any(|said| {
             match said {
-                Said::Whole(meta) => now = Some((**meta).clone()),
-                Said::Nothing => now = None,
-                Said::Patch(patch) => {
+                SidecarEffect::Whole(meta) => now = Some((**meta).clone()),
+                SidecarEffect::Nothing => now = None,
+                SidecarEffect::Patch(patch) => {
                     if let Some(now) = &mut now {
                         patch.apply(now);
                     }
@@ -184,15 +186,15 @@ impl<L: Appended> Past<L> {
         // made.
         let mut whole = first;
         self.said.iter().any(|said| match said {
-            Said::Whole(meta) => {
+            SidecarEffect::Whole(meta) => {
                 whole = Some(Cow::Borrowed(meta));
                 is_same(meta, on_disk)
             }
-            Said::Nothing => {
+            SidecarEffect::Nothing => {
                 whole = None;
                 false
             }
-            Said::Patch(patch) => whole.as_ref().is_some_and(|whole| {
+            SidecarEffect::Patch(patch) => whole.as_ref().is_some_and(|whole| {
                 patch.is_of(on_disk) && {
                     let mut now = (**whole).clone();
                     patch.apply(&mut now);
@@ -204,14 +206,14 @@ impl<L: Appended> Past<L> {
 
     fn before_first(&self, on_disk: Option<&SessionMeta>) -> Option<SessionMeta> {
         let (lines, was) = match &self.first.as_ref()?.sidecar {
-            Sidecar::None => return None,
-            Sidecar::Written(meta) => return Some((**meta).clone()),
-            Sidecar::Appended { lines, was } => (*lines, was),
+            PastSidecar::None => return None,
+            PastSidecar::Written(meta) => return Some((**meta).clone()),
+            PastSidecar::Appended { lines, was } => (*lines, was),
         };
-        let whole = || self.said.iter().find_map(Said::whole);
+        let whole = || self.said.iter().find_map(SidecarEffect::whole);
         let text = self.text.as_deref().or_else(whole);
         let mut meta = text.or(on_disk)?.clone();
-        if let Some(Said::Patch(first)) = self.said.first() {
+        if let Some(SidecarEffect::Patch(first)) = self.said.first() {
             first.apply(&mut meta);
         }
         meta.count = meta.count.saturating_sub(lines);

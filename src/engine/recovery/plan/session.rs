@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::past::{Earlier, First, Past, Said};
+use super::past::{Earlier, First, Past, SidecarEffect};
 use crate::disk::copies::lost::Restored;
 use crate::disk::session_file::{self, SessionMeta};
 
@@ -27,7 +27,7 @@ pub(crate) struct Plan<L = Run> {
 pub(crate) type Run = Option<(u64, Vec<u8>)>;
 
 /// Lines after a base, gathered from one record after the other.
-pub(crate) trait Appended: Default + Clone {
+pub(crate) trait AppendedLines: Default + Clone {
     /// Takes in the lines of the next record, which begin at `offset`.
     fn append(&mut self, offset: u64, bytes: &[u8]);
 
@@ -35,7 +35,7 @@ pub(crate) trait Appended: Default + Clone {
     fn is_given(&self) -> bool;
 }
 
-impl Appended for Run {
+impl AppendedLines for Run {
     fn append(&mut self, offset: u64, bytes: &[u8]) {
         let (_, lines) = self.get_or_insert_with(|| (offset, Vec::new()));
         lines.extend_from_slice(bytes);
@@ -63,7 +63,7 @@ pub(crate) enum Base {
     /// Nothing: the session was deleted.
     Deleted,
     /// A prepared file.
-    Swapped(Swap),
+    Swapped(PlannedSwap),
     /// The first bytes of a backup.
     Prefix(Prefix),
 }
@@ -81,7 +81,7 @@ pub(crate) struct Prefix {
 
 /// A session's file that became a backup.
 #[derive(Debug, Clone)]
-pub(crate) struct Kept<L = Run> {
+pub(crate) struct PlannedBackup<L = Run> {
     /// The backup's file name, and the name it may still have.
     pub(crate) name: String,
     pub(crate) link: String,
@@ -91,14 +91,14 @@ pub(crate) struct Kept<L = Run> {
 
 /// A prepared file that takes a session file's name.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Swap {
+pub(crate) struct PlannedSwap {
     pub(crate) temp: String,
     pub(crate) len: u64,
     pub(crate) crc: u32,
     pub(crate) tail: Vec<u8>,
 }
 
-impl<L: Appended> Plan<L> {
+impl<L: AppendedLines> Plan<L> {
     /// True if the session has files when the plan is carried out.
     pub(crate) fn exists(&self) -> bool {
         !matches!(self.base, Base::Deleted) || self.appended.is_given()
@@ -133,11 +133,13 @@ impl<L: Appended> Plan<L> {
         // present sidecar.
         self.image = session_file::decode_sidecar(image).ok().map(Arc::new);
         self.patch = None;
-        self.past.said.extend(self.image.clone().map(Said::Whole));
+        self.past
+            .said
+            .extend(self.image.clone().map(SidecarEffect::Whole));
     }
 
     pub(super) fn set_patch(&mut self, patch: Patch) {
-        self.past.said.push(Said::Patch(patch.clone()));
+        self.past.said.push(SidecarEffect::Patch(patch.clone()));
         self.patch = Some(patch);
     }
 

@@ -1,6 +1,6 @@
 //! Tells the records that an engine may have written.
 
-use crate::disk::files::backup::Name;
+use crate::disk::files::backup::BackupName;
 use crate::disk::files::is_temp_name;
 use crate::disk::journal::record::Record;
 
@@ -59,7 +59,7 @@ pub(crate) fn flaw(record: &Record<'_>) -> Option<&'static str> {
 }
 
 fn is_backup(name: &str) -> bool {
-    is_name(name) && Name::parse(name).is_some()
+    is_name(name) && BackupName::parse(name).is_some()
 }
 
 /// True if this names a file of the directory, and none elsewhere.

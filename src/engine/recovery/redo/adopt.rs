@@ -13,7 +13,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::Redo;
 use super::place::is_one_file;
-use crate::disk::files::backup::{self, BackupReason, Name};
+use crate::disk::files::backup::{self, BackupName, BackupReason};
 use crate::disk::files::{self, log_path, temp_name};
 use crate::disk::journal::record::{self, Record};
 use crate::disk::session_file::{self, SessionMeta};
@@ -21,7 +21,7 @@ use crate::engine::recovery::bytes::{Bytes, crc_of};
 use crate::engine::recovery::foreign::{Barred, Changed, Conflict};
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
-use crate::engine::recovery::standing::Standing;
+use crate::engine::recovery::standing::FilesState;
 use crate::error::{Error, Result};
 use crate::ground::storage::OpenMode;
 
@@ -70,7 +70,7 @@ impl Redo<'_> {
             }
             None => {}
             Some(meta) => {
-                let standing = Standing::of(self.storage, self.dir, stem)?;
+                let standing = FilesState::of(self.storage, self.dir, stem)?;
                 let image = session_file::encode_sidecar(meta);
                 if changed.lines.is_some() || !standing.says(&image) {
                     told.extend(self.keep_found(&sidecar, "sidecar")?);
@@ -118,7 +118,7 @@ impl Redo<'_> {
         &mut self,
         stem: &str,
         lines: Option<&Bytes>,
-        (standing, image): (&Standing, &[u8]),
+        (standing, image): (&FilesState, &[u8]),
         adopted: &mut Adopted,
     ) -> Result<()> {
         let (generation, before) = (0, standing.prior());
@@ -224,14 +224,14 @@ impl Redo<'_> {
         planned: Planned<'_>,
         stem: &str,
         conflict: &Conflict,
-    ) -> Result<Name> {
+    ) -> Result<BackupName> {
         match self.storage.create_dir(self.backups) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(Error::io("create", self.backups, e));
             }
             _ => {}
         }
-        let mut name = Name {
+        let mut name = BackupName {
             stem: stem.into(),
             number: 1,
             reason: BackupReason::Conflict,
@@ -245,7 +245,7 @@ impl Redo<'_> {
             {
                 last = last.max(number);
             }
-            let Some(other) = Name::parse(&file).filter(|other| other.stem == stem) else {
+            let Some(other) = BackupName::parse(&file).filter(|other| other.stem == stem) else {
                 continue;
             };
             last = last.max(other.number);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::Redo;
-use crate::disk::archive::Part;
+use crate::disk::archive::ArchivePart;
 use crate::disk::files::{self, is_temp_name};
 use crate::engine::recovery::plan::{Base, Plans};
 use crate::error::Result;
@@ -22,8 +22,8 @@ impl Redo<'_> {
             return Ok(());
         }
         let parts = files::entries(self.storage, self.archive)?;
-        let of_deleted = |part: &Part| deleted.contains(&*part.stem);
-        let parts = parts.iter().filter_map(|name| Part::parse(name));
+        let of_deleted = |part: &ArchivePart| deleted.contains(&*part.stem);
+        let parts = parts.iter().filter_map(|name| ArchivePart::parse(name));
         let paths = parts.filter(of_deleted);
         let paths = paths.map(|part| self.archive.join(part.to_text()));
         self.removals.extend(paths);
@@ -41,7 +41,7 @@ impl Redo<'_> {
         let swapped: Vec<_> = swapped.collect();
         for name in names.iter().filter(|name| is_temp_name(name)) {
             let mut parts = swapped.iter();
-            let part = parts.find_map(|(stem, temp)| Part::of_hidden(name, temp, stem));
+            let part = parts.find_map(|(stem, temp)| ArchivePart::of_hidden(name, temp, stem));
             if let Some(part) = part {
                 let (from, to) = (self.archive.join(name), self.archive.join(part.to_text()));
                 self.renames.push((from, to));

@@ -11,19 +11,19 @@ use std::sync::Arc;
 use super::lines::put;
 use super::rewritten::holds;
 use super::{Redo, remove};
-use crate::disk::files::backup::Name;
+use crate::disk::files::backup::BackupName;
 use crate::disk::files::is_taken;
 use crate::disk::files::{self, is_temp_name};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::foreign::arrived;
-use crate::engine::recovery::plan::{Base, Kept, Plan, Plans, Prefix};
+use crate::engine::recovery::plan::{Base, Plan, PlannedBackup, Plans, Prefix};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, StorageFile};
 
 impl Redo<'_> {
     /// Brings one backup up to the journal. If it is `shared`, it may be the file of a session that
     /// another program changed, and must not be written to.
-    pub(super) fn backup(&mut self, kept: &Kept, shared: bool) -> Result<()> {
+    pub(super) fn backup(&mut self, kept: &PlannedBackup, shared: bool) -> Result<()> {
         let path = self.backups.join(&kept.name);
         let anew = match &kept.plan.base {
             Base::Prefix(prefix) => self.rebuild(prefix, &kept.plan)?,
@@ -106,7 +106,7 @@ impl Redo<'_> {
 
     /// Keeps the journal's lines of a backup that is gone: they are no history to go back to, but
     /// are kept all the same.
-    fn quarantine_lines(&mut self, kept: &Kept, path: &Path) -> Result<()> {
+    fn quarantine_lines(&mut self, kept: &PlannedBackup, path: &Path) -> Result<()> {
         let gone = format!("the backup {} is gone", path.display());
         let lines = kept.plan.journalled().map(|(_, lines)| lines);
         let Some(lines) = lines.filter(|lines| !lines.is_empty()) else {
@@ -156,7 +156,7 @@ impl Redo<'_> {
             return Ok(());
         }
         for file in files::entries(self.storage, self.backups)? {
-            let unmade = Name::parse(&file).filter(|name| plans.unmakes(name));
+            let unmade = BackupName::parse(&file).filter(|name| plans.unmakes(name));
             if let Some(name) = unmade.filter(|_| !made.contains(&file)) {
                 self.removals.push(self.backups.join(name.sidecar()));
                 self.removals.push(self.backups.join(file));

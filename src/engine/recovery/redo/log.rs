@@ -5,7 +5,7 @@ use super::lines::put;
 use super::rewritten::holds;
 use crate::disk::files::{self, log_path};
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::plan::{Base, Plan, Swap};
+use crate::engine::recovery::plan::{Base, Plan, PlannedSwap};
 use crate::engine::recovery::planned::Planned;
 use crate::error::{Error, Result};
 
@@ -43,7 +43,7 @@ impl Redo<'_> {
         Ok(())
     }
 
-    fn swap(&mut self, stem: &str, plan: &Plan, swap: &Swap, lines: &[u8]) -> Result<()> {
+    fn swap(&mut self, stem: &str, plan: &Plan, swap: &PlannedSwap, lines: &[u8]) -> Result<()> {
         let path = log_path(self.dir, stem);
         let temp = self.dir.join(&swap.temp);
         let Some(file) = self.open_place(&temp)? else {

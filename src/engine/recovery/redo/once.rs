@@ -4,15 +4,15 @@ use std::path::Path;
 
 use super::Redo;
 use crate::disk::files;
-use crate::disk::files::once::{self, Taken};
+use crate::disk::files::once::{self, OnceContents};
 use crate::engine::home;
-use crate::engine::recovery::plan::Once;
+use crate::engine::recovery::plan::PlannedOnce;
 use crate::error::{Error, Result};
 
 impl Redo<'_> {
     /// Adds the journal's ids after the present ones; if the session was deleted, they are the only
     /// ones.
-    pub(super) fn once(&mut self, stem: &str, plan: &Once) -> Result<()> {
+    pub(super) fn once(&mut self, stem: &str, plan: &PlannedOnce) -> Result<()> {
         let [newest, old] = once::paths(self.once, stem);
         let mut there = Vec::new();
         if plan.anew {
@@ -23,7 +23,7 @@ impl Redo<'_> {
             }
         } else {
             there = self.read_once(&newest)?;
-            let taken = Taken::of([&there, &self.read_once(&old)?]);
+            let taken = OnceContents::of([&there, &self.read_once(&old)?]);
             if plan.lacks_nothing(&taken) {
                 return Ok(());
             }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::engine::recovery::bytes::crc_of;
-use crate::engine::recovery::plan::{Base, Kept, Swap};
+use crate::engine::recovery::plan::{Base, PlannedBackup, PlannedSwap};
 use crate::error::{Error, Result};
 use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
@@ -17,7 +17,7 @@ const DAMAGED: &str = "a rewritten session file is not what the journal says it 
 pub(crate) fn backup_fault(
     storage: &dyn Storage,
     backups: &Path,
-    kept: &Kept,
+    kept: &PlannedBackup,
 ) -> Result<Option<String>> {
     // Any other base makes the file anew.
     let swap = match &kept.plan.base {
@@ -43,7 +43,7 @@ pub(crate) fn backup_fault(
 pub(crate) fn rewrite_fault(
     storage: &dyn Storage,
     dir: &Path,
-    swap: &Swap,
+    swap: &PlannedSwap,
 ) -> Result<Option<String>> {
     let temp = dir.join(&swap.temp);
     if let Some(file) = opened(storage, &temp)? {
@@ -66,7 +66,7 @@ fn opened(storage: &dyn Storage, path: &Path) -> Result<Option<std::sync::Arc<dy
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(super) fn holds(file: &dyn StorageFile, swap: &Swap, path: &Path) -> Result<bool> {
+pub(super) fn holds(file: &dyn StorageFile, swap: &PlannedSwap, path: &Path) -> Result<bool> {
     let wrap = |e| Error::io("read", path, e);
     if file.info().map_err(wrap)?.len < swap.len {
         return Ok(false);

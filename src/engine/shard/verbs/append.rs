@@ -7,7 +7,7 @@ use crate::Durability;
 use crate::disk::journal::record::{MetaState, Record};
 use crate::disk::session_file::Meta;
 use crate::engine::shard::answer::{Ack, Answer};
-use crate::engine::shard::change::{Added, Change, Op};
+use crate::engine::shard::change::{Added, Op, SessionChange};
 use crate::engine::shard::inbox;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
@@ -63,7 +63,7 @@ pub(in crate::engine::shard) struct NewLines<'a> {
 
 impl<'a> NewLines<'a> {
     /// Returns the lines that were queued.
-    pub(in crate::engine::shard) fn queued(append: &inbox::Append, lines: &'a [u8]) -> Self {
+    pub(in crate::engine::shard) fn queued(append: &inbox::QueuedAppend, lines: &'a [u8]) -> Self {
         Self {
             lines: lines.into(),
             count: append.count,
@@ -86,7 +86,7 @@ impl From<Append> for NewLines<'_> {
 
 /// The changes that go along with appended lines.
 #[derive(Debug, Default)]
-pub(super) struct Besides {
+pub(super) struct AppendBesides {
     /// The sidecar, with another text.
     pub(super) meta: Option<Meta>,
     /// The time of the change, if not now; only with another text.
@@ -100,7 +100,7 @@ impl Shard {
     /// returns true if it did.
     pub(in crate::engine::shard) fn append_queued(
         &mut self,
-        append: &inbox::Append,
+        append: &inbox::QueuedAppend,
         lines: &[u8],
         number: u64,
         turn: &mut Turn<'_>,
@@ -133,7 +133,7 @@ impl Shard {
         ack: Ack,
         turn: &mut Turn<'_>,
     ) {
-        self.push_lines(id, append, &Besides::default(), ack, turn);
+        self.push_lines(id, append, &AppendBesides::default(), ack, turn);
     }
 
     /// Stages lines, and the changes that go along, as one record. For a cut the session must be
@@ -142,7 +142,7 @@ impl Shard {
         &mut self,
         id: usize,
         append: NewLines<'_>,
-        besides: &Besides,
+        besides: &AppendBesides,
         ack: Ack,
         turn: &mut Turn<'_>,
     ) {
@@ -211,12 +211,12 @@ impl Shard {
         };
         let meta = &session.staged.meta;
         let change = match besides.cut {
-            Some((_, start)) => Change::Truncate {
+            Some((_, start)) => SessionChange::Truncate {
                 added,
                 meta: meta.clone(),
                 start,
             },
-            None => Change::Append {
+            None => SessionChange::Append {
                 added,
                 meta: meta.step_from(&session.recorded),
             },
@@ -245,7 +245,7 @@ impl Session {
         }
     }
 
-    fn change_besides(&mut self, besides: &Besides) {
+    fn change_besides(&mut self, besides: &AppendBesides) {
         if let Some(meta) = &besides.meta {
             self.staged.meta.clone_from(meta);
         }

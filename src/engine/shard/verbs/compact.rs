@@ -12,9 +12,9 @@ use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Origin, Swap};
 use crate::engine::shard::job::Job;
 use crate::engine::shard::request::{Absent, Manner, Verb};
-use crate::engine::shard::rewrite::{More, Prepared, is_copied};
+use crate::engine::shard::rewrite::{More, PreparedFile, is_copied};
 use crate::engine::shard::session::{Compaction, Pending, Session};
-use crate::engine::shard::source::Source;
+use crate::engine::shard::source::FileSource;
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 
@@ -95,14 +95,14 @@ impl Shard {
                     stem: session.entry.stem.clone(),
                     deleted: deleted.clone(),
                 };
-                Source::Live {
+                FileSource::Live {
                     file,
                     start: session.start,
                     end: session.settled.end,
                     dropped,
                 }
             }
-            Ok(None) => Source::Lines(Vec::new()),
+            Ok(None) => FileSource::Lines(Vec::new()),
             Err(error) => return Self::fail_compaction(answers, error, turn),
         };
         let owner = self.owner(id);
@@ -166,7 +166,7 @@ impl Shard {
     fn catch_up(
         &mut self,
         id: usize,
-        prepared: &Prepared,
+        prepared: &PreparedFile,
         (from, to): (u64, u64),
         turn: &mut Turn<'_>,
     ) -> Result<(Vec<u8>, u64)> {
@@ -180,7 +180,7 @@ impl Shard {
     fn push_compaction(
         &mut self,
         id: usize,
-        (prepared, began): (Prepared, Duration),
+        (prepared, began): (PreparedFile, Duration),
         (tail, tail_lines): (&[u8], u64),
         ack: Ack,
         turn: &mut Turn<'_>,
@@ -206,7 +206,7 @@ impl Shard {
         &mut self,
         id: usize,
         mut compaction: Box<Compaction>,
-        prepared: Prepared,
+        prepared: PreparedFile,
         turn: &mut Turn<'_>,
     ) {
         let file = match self.file(id, turn) {

@@ -13,7 +13,7 @@ use crate::engine::feed::ChangeKind;
 use crate::engine::position::Numbering;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
-use crate::engine::shard::change::{Change, Op};
+use crate::engine::shard::change::{Op, SessionChange};
 use crate::engine::shard::flush::set_aside;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::{Pending, Session};
@@ -93,7 +93,7 @@ impl Shard {
             imaged: 0,
             shown: false,
             ack,
-            change: Change::Delete,
+            change: SessionChange::Delete,
         };
         turn.staging.push(op, &record, Durability::Durable);
     }

@@ -8,7 +8,7 @@ use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
-use crate::engine::shard::source::{Amended, Source};
+use crate::engine::shard::source::{Amended, FileSource};
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result, Version};
 
@@ -55,7 +55,7 @@ impl Verb for Edit {
         let version = session.next_version();
         session.touch(turn.now);
         let ack = Ack::with(answer, version);
-        shard.start_rewrite(id, Source::Amended(amended), Origin::Amended, ack, turn);
+        shard.start_rewrite(id, FileSource::Amended(amended), Origin::Amended, ack, turn);
     }
 }
 

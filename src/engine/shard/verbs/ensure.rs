@@ -17,13 +17,13 @@ use crate::engine::shard::turn::Turn;
 #[derive(Debug)]
 pub(crate) struct Ensure {
     pub(crate) identity: Identity,
-    pub(crate) search: Search,
+    pub(crate) search: HistorySearch,
     pub(crate) level: Durability,
 }
 
 /// The result of the search for a history to take over.
 #[derive(Debug)]
-pub(crate) enum Search {
+pub(crate) enum HistorySearch {
     /// The session had something to lose.
     Needless,
     /// No alias has anything.
@@ -41,8 +41,8 @@ impl Verb for Ensure {
 
     fn bytes(&self) -> usize {
         let found = match &self.search {
-            Search::Found(_, candidate) => candidate.bytes(),
-            Search::Needless | Search::Vain => 0,
+            HistorySearch::Found(_, candidate) => candidate.bytes(),
+            HistorySearch::Needless | HistorySearch::Vain => 0,
         };
         found + self.identity.bytes()
     }
@@ -54,7 +54,7 @@ impl Verb for Ensure {
     /// Callers see the settled state: a caller that found a history that is on its way out would
     /// find it again and again.
     fn waits(&self, session: &Session) -> bool {
-        let replaces_file = matches!(self.search, Search::Found(..));
+        let replaces_file = matches!(self.search, HistorySearch::Found(..));
         session.busy || session.inflight > 0 && (replaces_file || self.must_search(session))
     }
 
@@ -102,7 +102,7 @@ impl Ensure {
     /// True if there is a history to take over. An alias that the session already claims has had
     /// its turn.
     fn has_found_for(&self, session: &Session) -> bool {
-        matches!(&self.search, Search::Found(alias, _) if !session.claims(alias))
+        matches!(&self.search, HistorySearch::Found(alias, _) if !session.claims(alias))
     }
 
     fn take_over(
@@ -112,7 +112,7 @@ impl Ensure {
         id: usize,
         turn: &mut Turn<'_>,
     ) {
-        if let Search::Found(_, candidate) = self.search {
+        if let HistorySearch::Found(_, candidate) = self.search {
             let ack = Ack::with(answer, Some(true));
             shard.take_over(id, Some(self.identity), candidate, ack, turn);
         }
@@ -120,6 +120,6 @@ impl Ensure {
 
     /// True if the caller found that no search was needed, and one is needed now.
     fn must_search(&self, session: &Session) -> bool {
-        matches!(self.search, Search::Needless) && session.shows_nothing()
+        matches!(self.search, HistorySearch::Needless) && session.shows_nothing()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::disk::files::backup::Name;
+use crate::disk::files::backup::BackupName;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::{Absent, Manner, Verb};
@@ -14,7 +14,7 @@ use crate::engine::shard::turn::Turn;
 /// Answers the backups that were still there.
 #[derive(Debug)]
 pub(crate) struct Forget {
-    pub(crate) names: Vec<Name>,
+    pub(crate) names: Vec<BackupName>,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Forget {
 /// that gave up must not hide files that stay.
 #[derive(Debug)]
 pub(crate) struct Forgotten {
-    pub(crate) names: Vec<Name>,
+    pub(crate) names: Vec<BackupName>,
     shared: Arc<Shared>,
 }
 

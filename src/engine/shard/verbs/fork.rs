@@ -8,7 +8,7 @@ use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
-use crate::engine::shard::source::Source;
+use crate::engine::shard::source::FileSource;
 use crate::engine::shard::turn::Turn;
 use crate::error::Error;
 use crate::ground::storage::StorageFile;
@@ -72,7 +72,7 @@ impl Verb for Fork {
         meta.skip = i64::try_from(skip).unwrap_or(i64::MAX);
         let text = meta.text_mut();
         (text.summary, text.tags) = (summary, tags);
-        let source = Source::Bytes {
+        let source = FileSource::Bytes {
             file,
             len,
             rest,

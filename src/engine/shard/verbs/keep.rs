@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::disk::files::backup::{Name, Stored};
+use crate::disk::files::backup::{BackupName, Stored};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::{Absent, Manner, Verb};
@@ -20,7 +20,7 @@ const HIGHEST: u64 = 1 << 62;
 pub(crate) struct Keep {
     pub(crate) temp: String,
     /// Without the session's stem.
-    pub(crate) name: Name,
+    pub(crate) name: BackupName,
     pub(crate) size: u64,
 }
 

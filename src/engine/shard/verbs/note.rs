@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::append::Append;
 use crate::Durability;
-use crate::disk::session_file::{self, What};
+use crate::disk::session_file::{self, ControlContent};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::request::{Absent, Manner, Verb};
@@ -42,7 +42,7 @@ impl Verb for SystemPrompt {
             return turn.out.answer(answer, Err(error));
         }
         let line = session_file::encode_system_prompt(&self.prompt);
-        let what = What::SystemPrompt(self.prompt.as_str().into());
+        let what = ControlContent::SystemPrompt(self.prompt.as_str().into());
         let append = Append {
             lines: (line + "\n").into_bytes(),
             count: 1,
@@ -99,7 +99,7 @@ impl Verb for Checkpoint {
             once: None,
             level: self.level,
         };
-        let what = What::Checkpoint {
+        let what = ControlContent::Checkpoint {
             id: next,
             lost: false,
         };
@@ -109,7 +109,14 @@ impl Verb for Checkpoint {
 
 impl Shard {
     /// Stages lines, the first of which is a control record.
-    fn push_note(&mut self, id: usize, what: What, append: Append, ack: Ack, turn: &mut Turn<'_>) {
+    fn push_note(
+        &mut self,
+        id: usize,
+        what: ControlContent,
+        append: Append,
+        ack: Ack,
+        turn: &mut Turn<'_>,
+    ) {
         let session = self.reclaim(id, turn);
         // The LF that ends a torn line goes in front.
         let offset = session.staged.end + u64::from(session.staged.torn);

@@ -11,7 +11,7 @@ use crate::engine::shard::change::Origin;
 use crate::engine::shard::locate::{self, Cut, Located, Query};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::Session;
-use crate::engine::shard::source::Source;
+use crate::engine::shard::source::FileSource;
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
 use crate::ground::storage::StorageFile;
@@ -105,7 +105,7 @@ impl Shard {
             Err(error) => return turn.out.settle(ack, &Err(error)),
         };
         let session = self.session(id);
-        let source = Source::Promoted {
+        let source = FileSource::Promoted {
             file,
             start: session.start,
             end: session.settled.end,

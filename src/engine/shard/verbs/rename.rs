@@ -71,11 +71,11 @@ enum Readiness {
     Search(Arc<dyn StorageFile>, Query),
     /// The other session is not loaded, or something is under way for it.
     NotReady,
-    Ready(Box<Ready>),
+    Ready(Box<RenameStart>),
 }
 
 /// The session that leaves, and whether this one has a history.
-struct Ready {
+struct RenameStart {
     leaving: Leaving,
     has_said: bool,
 }
@@ -110,6 +110,9 @@ impl Rename {
         let Some(leaving) = leaving.transpose()?.flatten() else {
             return Ok(Readiness::NotReady);
         };
-        Ok(Readiness::Ready(Box::new(Ready { leaving, has_said })))
+        Ok(Readiness::Ready(Box::new(RenameStart {
+            leaving,
+            has_said,
+        })))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::disk::files::backup::{BackupReason, Name};
+use crate::disk::files::backup::{BackupName, BackupReason};
 use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
@@ -83,7 +83,7 @@ impl Restore {
 }
 
 /// Returns true if the backup was not removed by hand; one that was is forgotten.
-fn is_there(name: &Name, turn: &Turn<'_>) -> bool {
+fn is_there(name: &BackupName, turn: &Turn<'_>) -> bool {
     let backups = &turn.shared.backups;
     let found = turn.shared.storage.info(&backups.path(name));
     let gone = found.is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);

@@ -11,7 +11,7 @@ use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
-use crate::engine::shard::source::Source;
+use crate::engine::shard::source::FileSource;
 use crate::engine::shard::turn::Turn;
 use crate::engine::shard::verbs::update::Updated;
 use crate::error::{Error, Result, Version};
@@ -82,7 +82,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
         });
         session.touch(turn.now);
         session.staged.meta.skip = 0;
-        let source = Source::Lines(self.lines);
+        let source = FileSource::Lines(self.lines);
         shard.start_rewrite(id, source, Origin::Lines, Ack::with(answer, told), turn);
     }
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::append::{Append, Besides};
+use super::append::{Append, AppendBesides};
 use crate::Durability;
 use crate::disk::files;
 use crate::disk::files::once;
-use crate::disk::session_file::{self, Meta, TagChange, What};
+use crate::disk::session_file::{self, ControlContent, Meta, TagChange};
 use crate::engine::feed::ChangeKind;
 use crate::engine::position::{Keep, Place, Position as Point};
 use crate::engine::shard::Shard;
@@ -19,7 +19,7 @@ use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Added;
 use crate::engine::shard::locate::{self, Cut, Located, Query};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
-use crate::engine::shard::session::{Position, Session};
+use crate::engine::shard::session::{Session, SessionExtent};
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::Tail;
 use crate::error::{Error, Result, Version};
@@ -156,10 +156,10 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
 
     fn stage(self, answer: Answer<T>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         match self.prepare(shard, id, turn) {
-            Ok(Prepared::Taken) => self.answer(answer, shard, id, turn),
-            Ok(Prepared::Ready(cut)) => self.push(cut, answer, shard, id, turn),
-            Ok(Prepared::Controls) => shard.read_controls(id, asked(self, answer), turn),
-            Ok(Prepared::Search(file, query)) => {
+            Ok(UpdatePreparation::Taken) => self.answer(answer, shard, id, turn),
+            Ok(UpdatePreparation::Ready(cut)) => self.push(cut, answer, shard, id, turn),
+            Ok(UpdatePreparation::Controls) => shard.read_controls(id, asked(self, answer), turn),
+            Ok(UpdatePreparation::Search(file, query)) => {
                 shard.start_search(id, file, query, asked(self, answer), turn);
             }
             Err(error) => turn.out.answer(answer, Err(error)),
@@ -168,7 +168,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
 }
 
 /// The result of an update's preparation.
-enum Prepared {
+enum UpdatePreparation {
     /// There is nothing to do, or the session took it before.
     Taken,
     /// Ready to be staged, with the located cut.
@@ -189,7 +189,12 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
             && self.dates.is_none()
     }
 
-    fn prepare(&self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<Prepared> {
+    fn prepare(
+        &self,
+        shard: &mut Shard,
+        id: usize,
+        turn: &mut Turn<'_>,
+    ) -> Result<UpdatePreparation> {
         let session = shard.session(id);
         let found = session.settled.meta.version;
         found.require(&session.entry.key, self.expect)?;
@@ -201,20 +206,20 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         if let Some(line) = self.once_line(shard.session(id))
             && shard.has_taken(id, &line, turn)?
         {
-            return Ok(Prepared::Taken);
+            return Ok(UpdatePreparation::Taken);
         }
         let exists = shard.session(id).exists;
         if self.says_nothing() && (self.keep.is_none() || !exists) {
-            return Ok(Prepared::Taken);
+            return Ok(UpdatePreparation::Taken);
         }
         if self.tokens.is_some() && shard.session(id).conversation.is_none() {
-            return Ok(Prepared::Controls);
+            return Ok(UpdatePreparation::Controls);
         }
         if self.count > 0 || self.tokens.is_some() {
             shard.make_room(turn)?;
         }
         match self.keep {
-            None => Ok(Prepared::Ready(None)),
+            None => Ok(UpdatePreparation::Ready(None)),
             Some(keep) => find_cut(shard, id, keep, turn),
         }
     }
@@ -269,7 +274,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
             Ok(meta) => meta,
             Err(error) => return turn.out.answer(answer, Err(error)),
         };
-        let besides = Besides {
+        let besides = AppendBesides {
             meta,
             updated,
             cut: cut.map(|located| session.cut_at(located)),
@@ -300,14 +305,14 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
 
     /// Adds the record of the conversation's token count, after the messages.
     fn add_tokens(&mut self, session: &mut Session, tokens: i64) {
-        let Position {
+        let SessionExtent {
             end, lines, torn, ..
         } = session.staged;
         // The LF that ends a torn line goes in front.
         let offset = end + u64::from(torn) + self.lines.len() as u64;
         let before = lines + u64::from(self.count);
         let conversation = Arc::make_mut(session.conversation.get_or_insert_default());
-        conversation.push(offset, before, What::Usage(tokens));
+        conversation.push(offset, before, ControlContent::Usage(tokens));
         self.lines
             .extend(session_file::encode_usage(tokens).bytes());
         self.lines.push(b'\n');
@@ -331,7 +336,12 @@ impl Session {
 ///
 /// # Errors
 /// `PositionNotFound`, and if the file cannot be written or read.
-fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Result<Prepared> {
+fn find_cut(
+    shard: &mut Shard,
+    id: usize,
+    keep: Keep,
+    turn: &mut Turn<'_>,
+) -> Result<UpdatePreparation> {
     shard.write_out(id, turn)?;
     let session = shard.session(id);
     let astray = || Error::no_position(&session.entry.key);
@@ -357,7 +367,7 @@ fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Re
         (Some((_, located)), _) | (None, Some(located)) => located,
         (None, None) => {
             let Some(file) = shard.file(id, turn)? else {
-                return Ok(Prepared::Ready(Some(Located::Nothing)));
+                return Ok(UpdatePreparation::Ready(Some(Located::Nothing)));
             };
             let located = locate::locate_nearby(&*file, &query).map_err(|e| {
                 let path = files::log_path(&turn.shared.dir, &shard.session(id).entry.stem);
@@ -365,13 +375,13 @@ fn find_cut(shard: &mut Shard, id: usize, keep: Keep, turn: &mut Turn<'_>) -> Re
             })?;
             match located {
                 Some(located) => located,
-                None => return Ok(Prepared::Search(file, query)),
+                None => return Ok(UpdatePreparation::Search(file, query)),
             }
         }
     };
     match located {
         Located::Amiss => Err(Error::no_position(&shard.session(id).entry.key)),
-        located => Ok(Prepared::Ready(Some(located))),
+        located => Ok(UpdatePreparation::Ready(Some(located))),
     }
 }
 

@@ -19,10 +19,10 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     /// Reports the result of a job to the worker.
-    pub(crate) fn tell(&self, outcome: job::Outcome) {
+    pub(crate) fn tell(&self, outcome: job::JobReport) {
         self.worker.send(match outcome {
-            job::Outcome::Done { owner, done } => Event::Done { owner, done },
-            job::Outcome::Fatal(error) => Event::Fatal(error),
+            job::JobReport::Done { owner, done } => Event::Done { owner, done },
+            job::JobReport::Fatal(error) => Event::Fatal(error),
         });
     }
 

@@ -13,7 +13,7 @@ const SHARE: u32 = 16;
 
 /// The wait between two periods of writing.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct WriteBudget {
     least: Duration,
     longest: Duration,
     wait: Duration,
@@ -22,7 +22,7 @@ pub(super) struct Budget {
     spent: Duration,
 }
 
-impl Budget {
+impl WriteBudget {
     /// Returns a budget with waits between `least` and `longest`.
     pub(super) fn new(least: Duration, longest: Duration) -> Self {
         Self {
@@ -64,12 +64,12 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    fn lines() -> Budget {
-        Budget::new(400 * MS, 4_000 * MS)
+    fn lines() -> WriteBudget {
+        WriteBudget::new(400 * MS, 4_000 * MS)
     }
 
     /// Writes for so long at the end of each wait; returns the last wait.
-    fn after(budget: &mut Budget, costs: &[u32]) -> Duration {
+    fn after(budget: &mut WriteBudget, costs: &[u32]) -> Duration {
         let mut now = Duration::ZERO;
         for cost in costs {
             now += budget.wait();

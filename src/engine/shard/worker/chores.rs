@@ -4,11 +4,11 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::budget::Budget;
+use super::budget::WriteBudget;
 use super::{FlushTask, Worker};
 use crate::engine::shard::Shard;
-use crate::engine::shard::change::Change;
-use crate::engine::shard::errand::{Done, Errand, Purpose};
+use crate::engine::shard::change::SessionChange;
+use crate::engine::shard::errand::{Errand, ErrandResult, Purpose};
 use crate::engine::shard::flushed::FlushPart;
 use crate::engine::shard::turn::Turn;
 use crate::error::{Error, Result};
@@ -29,10 +29,10 @@ const GRAIN: Duration = Duration::from_millis(1);
 const PASSED_OVER: usize = 64;
 
 /// The budgets for writing lines, and sidecars, between flushes.
-pub(super) fn budgets() -> (Budget, Budget) {
+pub(super) fn budgets() -> (WriteBudget, WriteBudget) {
     (
-        Budget::new(LINGER.0, LINGER.1),
-        Budget::new(SIDECARS.0, SIDECARS.1),
+        WriteBudget::new(LINGER.0, LINGER.1),
+        WriteBudget::new(SIDECARS.0, SIDECARS.1),
     )
 }
 
@@ -71,7 +71,7 @@ impl Worker {
             .map(|(op, _)| op)
             .chain(self.inflight.ops());
         let ops = ops.chain(&self.staging.ops);
-        let kept = ops.filter(|op| !matches!(op.change, Change::Delete));
+        let kept = ops.filter(|op| !matches!(op.change, SessionChange::Delete));
         let sessions: BTreeSet<_> = kept.map(|op| (op.shard, op.session)).collect();
         for (shard, session) in sessions {
             self.with(shard, |shard, turn| {
@@ -127,8 +127,8 @@ impl Worker {
     }
 
     /// Notes the result of an errand. It does not count once the store stopped.
-    pub(super) fn finish_errand(&mut self, done: Done) {
-        let Done {
+    pub(super) fn finish_errand(&mut self, done: ErrandResult) {
+        let ErrandResult {
             errand,
             lines,
             sidecar,

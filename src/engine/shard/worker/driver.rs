@@ -66,9 +66,9 @@ impl Driver {
     /// or (without `wait`) when nothing was left to do.
     pub(crate) fn step(&self, wait: bool) -> bool {
         let first = match self.next(wait) {
-            Next::Event(event) => Some(event),
-            Next::Work => None,
-            Next::Nothing | Next::End => return false,
+            NextWork::Event(event) => Some(event),
+            NextWork::Work => None,
+            NextWork::Nothing | NextWork::End => return false,
         };
         let idle = first.is_none();
         let turned = self.drive(|worker| worker.turn(first, &self.inbox));
@@ -87,22 +87,22 @@ impl Driver {
         self.drive(|worker| worker.chore_done(done, !wait))
     }
 
-    fn next(&self, wait: bool) -> Next {
+    fn next(&self, wait: bool) -> NextWork {
         if let Some(event) = self.inbox.try_recv() {
-            return Next::Event(event);
+            return NextWork::Event(event);
         }
         let Some(rest) = self.drive(|worker| worker.rest(wait)) else {
-            return Next::End;
+            return NextWork::End;
         };
         match rest {
-            Rest::None => Next::Work,
-            _ if !wait => Next::Nothing,
+            Rest::None => NextWork::Work,
+            _ if !wait => NextWork::Nothing,
             Rest::For(time) => match self.inbox.recv_timeout(time) {
-                Timeout::Item(event) => Next::Event(event),
-                Timeout::TimedOut => Next::Work,
-                Timeout::Disconnected => Next::End,
+                Timeout::Item(event) => NextWork::Event(event),
+                Timeout::TimedOut => NextWork::Work,
+                Timeout::Disconnected => NextWork::End,
             },
-            Rest::UntilTold => self.inbox.recv().map_or(Next::End, Next::Event),
+            Rest::UntilTold => self.inbox.recv().map_or(NextWork::End, NextWork::Event),
         }
     }
 }
@@ -113,7 +113,7 @@ impl Drop for Seated {
     }
 }
 
-enum Next {
+enum NextWork {
     Event(Event),
     Work,
     Nothing,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::shard::flushed::FlushPart;
-use crate::engine::shard::job::{Done, Owner};
+use crate::engine::shard::job::{JobResult, Owner};
 use crate::error::Error;
 use crate::ground::sync::slot::Promise;
 
@@ -15,7 +15,7 @@ pub(crate) enum Event {
     /// The store stopped writing.
     Poisoned(Arc<str>),
     /// A background job ended.
-    Done { owner: Owner, done: Done },
+    Done { owner: Owner, done: JobResult },
     /// The store must stop.
     Fatal(Error),
     /// Bring every session file up to date.

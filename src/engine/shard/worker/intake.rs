@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use super::Worker;
 use super::ahead::AHEAD;
-use crate::engine::shard::inbox::{Append, Inbox, Item, Otherwise};
+use crate::engine::shard::inbox::{Inbox, Item, Otherwise, QueuedAppend};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::verbs::append;
 use crate::ground::mailbox::Lot;
@@ -18,7 +18,7 @@ const MOST_HELD: usize = 1024;
 
 /// The items that were taken out of one inbox.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenLot {
     shard: usize,
     /// The number of the newest item.
     last: u64,
@@ -118,7 +118,7 @@ impl Worker {
     /// Notes that the callers of a lot are answered with the batch that is staged. This comes
     /// first: after a panic in a shard, all waiting callers must still be woken.
     fn took(&mut self, shard: usize, lot: &mut Lot<Item>) {
-        self.taken.push(Taken {
+        self.taken.push(TakenLot {
             shard,
             last: lot.last,
             wakers: std::mem::take(&mut lot.wakers),
@@ -126,7 +126,7 @@ impl Worker {
     }
 
     /// Turns lines that cannot be staged now into a command, which answers by itself.
-    fn set_apart(&mut self, shard: usize, append: Append, lines: &[u8], number: u64) {
+    fn set_apart(&mut self, shard: usize, append: QueuedAppend, lines: &[u8], number: u64) {
         let queue = &self.inboxes[shard].queue;
         if let Some(error) = &self.poisoned {
             return queue.except(number, Otherwise::Refused(error.clone()));

@@ -2,7 +2,7 @@
 
 /// Limits of the work done at a time, and of the records in flight.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct TurnLimits {
     /// Events handled in one turn of the worker's thread.
     pub(super) events: usize,
     /// Records staged beyond which no further inbox is emptied, bytes.
@@ -12,7 +12,7 @@ pub(crate) struct Limits {
     pub(super) in_flight: usize,
 }
 
-impl Limits {
+impl TurnLimits {
     /// The limits of every store that is opened.
     pub(crate) const USUAL: Self = Self {
         events: 256,

@@ -15,13 +15,13 @@ const _: () = assert!(SHARDS <= u64::BITS as usize);
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     rung: AtomicU64,
-    leader: Mutex<Leader>,
+    leader: Mutex<LeaderState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Leader {
-    place: Place,
+struct LeaderState {
+    place: ThreadState,
     /// True if the worker's thread staged something.
     staged: bool,
     /// True if the leader is to look, though no shard rang.
@@ -34,7 +34,7 @@ struct Leader {
 
 /// The state of the leader's thread.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ThreadState {
     /// It leads, or is about to look.
     #[default]
     Awake,
@@ -83,7 +83,7 @@ impl Ready {
     /// Has the leader's thread look at the shards that rang, if it sleeps.
     pub(crate) fn rouse(&self) {
         let leader = self.leader.lock();
-        if leader.place == Place::Asleep {
+        if leader.place == ThreadState::Asleep {
             self.wake(leader);
         }
     }
@@ -95,10 +95,10 @@ impl Ready {
         self.wake(leader);
     }
 
-    fn wake(&self, mut leader: MutexGuard<'_, Leader>) {
-        let sleeps = leader.place == Place::Asleep;
+    fn wake(&self, mut leader: MutexGuard<'_, LeaderState>) {
+        let sleeps = leader.place == ThreadState::Asleep;
         if sleeps {
-            leader.place = Place::Awake;
+            leader.place = ThreadState::Awake;
         }
         drop(leader);
         if sleeps {
@@ -122,17 +122,21 @@ impl Ready {
     /// True if the leader's thread sleeps, or lets other threads write.
     pub(crate) fn may_lead(&self) -> bool {
         let leader = self.leader.lock();
-        leader.place != Place::Awake && !leader.closed && leader.poison.is_none()
+        leader.place != ThreadState::Awake && !leader.closed && leader.poison.is_none()
     }
 
     /// Sets whether other threads may write while the leader's thread syncs earlier writes.
     pub(crate) fn set_away(&self, away: bool) {
-        self.leader.lock().place = if away { Place::Away } else { Place::Awake };
+        self.leader.lock().place = if away {
+            ThreadState::Away
+        } else {
+            ThreadState::Awake
+        };
     }
 
     /// True if the leader is away.
     pub(crate) fn is_away(&self) -> bool {
-        self.leader.lock().place == Place::Away
+        self.leader.lock().place == ThreadState::Away
     }
 
     /// Sets whether callers find the leader's thread asleep.
@@ -140,8 +144,8 @@ impl Ready {
     pub(crate) fn set_asleep(&self, asleep: bool) {
         let place = &mut self.leader.lock().place;
         match (asleep, *place) {
-            (true, Place::Awake) => *place = Place::Asleep,
-            (false, Place::Asleep) => *place = Place::Awake,
+            (true, ThreadState::Awake) => *place = ThreadState::Asleep,
+            (false, ThreadState::Asleep) => *place = ThreadState::Awake,
             _ => {}
         }
     }
@@ -150,10 +154,10 @@ impl Ready {
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> News {
         let mut leader = self.leader.lock();
         if leader.is_quiet() {
-            leader.place = Place::Asleep;
+            leader.place = ThreadState::Asleep;
             // After the leader is marked as asleep: a later ring sees that.
             if self.is_rung() {
-                leader.place = Place::Awake;
+                leader.place = ThreadState::Awake;
                 return News::Look;
             }
             match timeout {
@@ -162,7 +166,7 @@ impl Ready {
                 }
                 None => self.changed.wait(&mut leader),
             }
-            leader.place = Place::Awake;
+            leader.place = ThreadState::Awake;
         }
         leader.news(self.is_rung())
     }
@@ -220,7 +224,7 @@ impl Ready {
     }
 }
 
-impl Leader {
+impl LeaderState {
     fn is_quiet(&self) -> bool {
         !self.look && !self.staged && !self.closed && self.own.is_none()
     }

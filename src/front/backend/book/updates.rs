@@ -3,7 +3,7 @@
 use super::Book;
 use crate::disk::session_file::TagChange;
 use crate::error::{Error, Result, Version};
-use crate::front::backend::page::Page;
+use crate::front::backend::page::MemorySession;
 use crate::front::handle::editing::dated;
 use crate::front::handle::updates::check_id;
 use crate::{
@@ -16,7 +16,7 @@ const ONCE_IDS: usize = 256;
 
 /// See [`SessionStore::window`](crate::backend::SessionStore::window). Runs without the lock of the
 /// book: the caller's counter of tokens may take long, or ask the store.
-pub(crate) fn window(moment: (String, Page, Version), budget: &Budget) -> Result<Window> {
+pub(crate) fn window(moment: (String, MemorySession, Version), budget: &Budget) -> Result<Window> {
     let (key, page, version) = moment;
     let besides = Besides {
         summary: page.summary.clone(),
@@ -149,7 +149,7 @@ impl Book {
     }
 
     /// One moment of a session, for [`window`].
-    pub(crate) fn moment(&self, key: String) -> (String, Page, Version) {
+    pub(crate) fn moment(&self, key: String) -> (String, MemorySession, Version) {
         let page = self.page(&key).cloned().unwrap_or_default();
         let version = self.version(&key);
         (key, page, version)

@@ -1,6 +1,6 @@
 //! Descriptions of backups, and the choice of those over a limit.
 
-use crate::disk::files::backup::{Name, Stored};
+use crate::disk::files::backup::{BackupName, Stored};
 use crate::{Backup, BackupLimits, BackupReason};
 
 /// The description of a backup; `made` is in milliseconds since 1970.
@@ -21,8 +21,8 @@ pub fn backups_over(limits: BackupLimits, backups: &[(i64, Backup)], now: i64) -
     over.map(|stored| stored.name.number).collect()
 }
 
-fn name(number: u64, millis: i64, reason: BackupReason) -> Name {
-    Name {
+fn name(number: u64, millis: i64, reason: BackupReason) -> BackupName {
+    BackupName {
         stem: String::new(),
         number,
         reason,

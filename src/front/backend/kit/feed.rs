@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::feed::{ChangeKind, Feed, Told};
+use crate::engine::feed::{ChangeKind, ChangeNotice, Feed};
 use crate::engine::snapshot::Standing;
 use crate::error::{Error, Version};
 use crate::front::changes::{ChangeFilter, Changes};
@@ -24,7 +24,7 @@ impl ChangeFeed {
     /// Reports a change that readers now see. `agent` is the agent named by the session's scope, or
     /// empty.
     pub fn tell(&self, key: &str, agent: &str, version: Version, kind: ChangeKind) {
-        self.0.tell(Told {
+        self.0.tell(ChangeNotice {
             key: key.into(),
             agent: agent.into(),
             version,

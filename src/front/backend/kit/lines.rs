@@ -5,7 +5,7 @@ use std::borrow::Borrow;
 use time::OffsetDateTime;
 
 use crate::Message;
-use crate::disk::session_file::{self, Conversation, Decoded, Kind, Turns, What};
+use crate::disk::session_file::{self, ControlContent, Conversation, Decoded, Kind, Turns};
 use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::handle::editing::dated;
 use crate::ground::clock::{self, Clock, StampText, SystemClock};
@@ -116,12 +116,12 @@ pub fn read_line(line: &[u8]) -> LineKind {
     let mut conversation = Conversation::default();
     conversation.note(line, 0, 0);
     match conversation.before(1).last() {
-        Some(What::Usage(count)) => LineKind::Usage(*count),
-        Some(What::Checkpoint { id, lost }) => LineKind::Checkpoint {
+        Some(ControlContent::Usage(count)) => LineKind::Usage(*count),
+        Some(ControlContent::Checkpoint { id, lost }) => LineKind::Checkpoint {
             id: *id,
             lost: *lost,
         },
-        Some(What::SystemPrompt(text)) => LineKind::SystemPrompt(text.to_string()),
+        Some(ControlContent::SystemPrompt(text)) => LineKind::SystemPrompt(text.to_string()),
         None => LineKind::Other,
     }
 }

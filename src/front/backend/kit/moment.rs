@@ -6,7 +6,7 @@ use crate::disk::session_file::{Conversation, Meta};
 use crate::engine::glance::Words;
 use crate::engine::position::Numbering;
 use crate::engine::reader;
-use crate::engine::snapshot::{Live, Looked, Snapshot, Tail};
+use crate::engine::snapshot::{ConversationMoment, Live, Snapshot, Tail};
 use crate::engine::stats::Counters;
 use crate::error::{Error, Result, Version};
 use crate::front::context::{characters, tokens};
@@ -36,7 +36,7 @@ pub struct MomentParts {
 #[derive(Debug)]
 pub struct Moment {
     key: String,
-    looked: Looked,
+    looked: ConversationMoment,
     counters: Arc<Counters>,
 }
 
@@ -58,7 +58,7 @@ impl Moment {
             tail: Tail::with_lines(meta, parts.lines),
             numbering: Numbering::new(parts.history),
         };
-        let looked = Looked {
+        let looked = ConversationMoment {
             conversation: Arc::new(conversation),
             start: parts.start,
             end: parts.end,

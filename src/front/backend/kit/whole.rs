@@ -1,6 +1,6 @@
 //! Whole sessions of a directory, for copying.
 
-use crate::disk::files::backup::{Name, Stored};
+use crate::disk::files::backup::{BackupName, Stored};
 use crate::disk::files::once;
 use crate::disk::session_file::{self, Carried, SessionTags, TagChange};
 use crate::engine::shard::verbs::append::Append;
@@ -141,7 +141,7 @@ pub fn backup_of(chats: &StoreHandle, key: &str, number: u64) -> Reply<Option<Ke
 
 /// Adds a backup to those of a session, which must exist.
 pub fn put_backup(chats: &StoreHandle, key: &str, backup: KeptBackup) -> Reply<()> {
-    let name = Name {
+    let name = BackupName {
         stem: String::new(),
         number: backup.number,
         reason: backup.reason,

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use super::{BackupReport, Copy};
-use crate::disk::archive::Part;
+use super::{BackupReport, DirectoryCopy};
+use crate::disk::archive::ArchivePart;
 use crate::disk::files::{self, backup};
 use crate::disk::session_file::log_name;
-use crate::engine::glance::Lines;
+use crate::engine::glance::SessionLines;
 use crate::error::{Error, Result};
 use crate::ground::storage::Storage;
 
-impl Copy {
+impl DirectoryCopy {
     /// Copies files that name no session and have not become one of `stems`, as they are.
     pub(super) fn orphans(
         &self,
@@ -24,7 +24,7 @@ impl Copy {
     ) -> Result<()> {
         for stem in orphans {
             if !stems.contains(&stem) {
-                let lines = Lines::of_file(storage, dir, &stem);
+                let lines = SessionLines::of_file(storage, dir, &stem);
                 report.take_raw(&stem, self.raw(&log_name(&stem), lines)?);
             }
         }
@@ -32,7 +32,7 @@ impl Copy {
     }
 
     /// Returns the error if a file cannot be read; the earlier copy's file then stays.
-    pub(super) fn raw(&self, name: &str, lines: Result<Lines>) -> Result<Option<Error>> {
+    pub(super) fn raw(&self, name: &str, lines: Result<SessionLines>) -> Result<Option<Error>> {
         let failed = match lines {
             Ok(lines) if lines.is_any() => self.put_file(name, &lines.into())?,
             Ok(_) => None,
@@ -56,7 +56,8 @@ impl Copy {
         loop {
             let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
             let names: BTreeSet<String> = names.into_iter().collect();
-            let is_new = |name: &&String| Part::parse(name).is_some() && !done.contains(*name);
+            let is_new =
+                |name: &&String| ArchivePart::parse(name).is_some() && !done.contains(*name);
             let new: Vec<String> = names.iter().filter(is_new).cloned().collect();
             for name in &new {
                 let copy = format!(".sessionlog/archive/{name}");

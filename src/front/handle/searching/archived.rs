@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
-use super::{Quarry, Rest, Work};
-use crate::disk::archive::{Part, UnderWay, in_order};
-use crate::engine::glance::Lines;
+use super::{Quarry, SearchRest, Work};
+use crate::disk::archive::{ArchivePart, UnderWay, in_order};
+use crate::engine::glance::SessionLines;
 use crate::engine::position::Numbering;
 use crate::engine::search::Room;
 use crate::error::{Error, Result};
 use crate::front::handle::archiving;
-use crate::front::handle::finding::{Listed, Sight};
+use crate::front::handle::finding::{ListedSession, Sight};
 use crate::ground::clock::{Clock, SystemClock};
 
 /// The parts of all sessions in the archive, as last looked at.
 #[derive(Debug, Default)]
-pub(super) struct Parts {
+pub(super) struct ArchiveParts {
     /// The archive directory's time of change when it was looked at.
     changed: Option<i128>,
-    of: BTreeMap<String, Vec<Part>>,
+    of: BTreeMap<String, Vec<ArchivePart>>,
 }
 
 /// The number of times that a session is looked at again because its lines went to the archive
@@ -36,7 +36,7 @@ fn may_change_unseen(changed: i128) -> bool {
 
 impl Quarry {
     /// The parts of a session in the archive; none if the archive is not searched.
-    fn parts_of(&self, stem: &str) -> Result<Vec<Part>> {
+    fn parts_of(&self, stem: &str) -> Result<Vec<ArchivePart>> {
         let Some(parts) = &self.archived else {
             return Ok(Vec::new());
         };
@@ -63,7 +63,7 @@ impl Quarry {
         &self,
         stem: &str,
         moment: impl Fn() -> T,
-    ) -> Result<(Vec<Part>, T)> {
+    ) -> Result<(Vec<ArchivePart>, T)> {
         let mut parts = self.parts_of(stem)?;
         for _ in 1..TRIES {
             let seen = moment();
@@ -81,8 +81,8 @@ impl Quarry {
     /// those, too.
     pub(super) fn unpacked(
         &self,
-        session: &Listed,
-        parts: &[Part],
+        session: &ListedSession,
+        parts: &[ArchivePart],
         room: &Room,
         sight: &dyn Sight,
     ) -> (Vec<Work>, bool) {
@@ -106,7 +106,7 @@ impl Quarry {
     }
 
     /// The hits in a part of a session's archive, or in the part that took its place.
-    pub(super) fn unpack(&self, key: &str, part: &Part, room: &Room) -> Vec<Work> {
+    pub(super) fn unpack(&self, key: &str, part: &ArchivePart, room: &Room) -> Vec<Work> {
         let (storage, dir) = (self.chats.storage(), archiving::dir_of(&self.chats));
         let lines = match archiving::read(&*storage, &dir, key, part) {
             Ok(Some(lines)) => lines,
@@ -123,9 +123,9 @@ impl Quarry {
                 };
             }
         };
-        let rest = Rest {
+        let rest = SearchRest {
             key: key.to_owned(),
-            lines: Lines::of_parts(None, 0, lines),
+            lines: SessionLines::of_parts(None, 0, lines),
             numbering: Numbering::default(),
             start: 0,
             shown: 0,
@@ -137,10 +137,10 @@ impl Quarry {
     }
 }
 
-impl Rest {
+impl SearchRest {
     /// The offset of the first hidden line that no part of the archive has: a compaction that is
     /// under way, or was cut short, may have archived some hidden lines.
-    pub(super) fn begin_of_hidden(&self, parts: &[Part]) -> u64 {
+    pub(super) fn begin_of_hidden(&self, parts: &[ArchivePart]) -> u64 {
         let begun = in_order(parts.to_vec()).pop();
         let begun = begun.and_then(|part| part.under_way);
         let begun = begun.filter(|begun| begun.upto <= self.shown);

@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use super::Mutex;
 
 #[derive(Debug)]
-struct State<T> {
+struct WatchState<T> {
     value: T,
     version: u64,
     receivers: usize,
@@ -17,15 +17,15 @@ struct State<T> {
     waiting: Vec<Waker>,
 }
 
-type Shared<T> = Arc<Mutex<State<T>>>;
+type WatchCell<T> = Arc<Mutex<WatchState<T>>>;
 
 /// The sending end.
 #[derive(Debug)]
-pub(in crate::ground::sync) struct Sender<T>(Shared<T>);
+pub(in crate::ground::sync) struct Sender<T>(WatchCell<T>);
 
 /// The receiving end, and the version that it has seen.
 #[derive(Debug)]
-pub(in crate::ground::sync) struct Receiver<T>(Shared<T>, u64);
+pub(in crate::ground::sync) struct Receiver<T>(WatchCell<T>, u64);
 
 /// A value that was looked at.
 pub(in crate::ground::sync) struct Latest<T>(T);
@@ -40,7 +40,7 @@ impl<T> Deref for Latest<T> {
 
 impl<T: Copy> Sender<T> {
     pub(in crate::ground::sync) fn new(value: T) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(WatchState {
             value,
             version: 0,
             receivers: 0,

@@ -1,6 +1,6 @@
 //! Hand-overs over real runtimes.
 
-use super::{Home, Runtime};
+use super::{Runtime, RuntimeHome};
 use crate::ground::mailbox::{EventSender, events};
 use crate::ground::sync::slot::{Slot, slot};
 use crate::ground::sync::thread;
@@ -61,7 +61,7 @@ fn every_task_of_a_batch_is_woken_directly_and_through_a_hand_over() {
         answered_together(&tokio, &runtime, tasks);
     }
     let home = &*runtime.0.home.read();
-    assert!(matches!(home, Home::One(home) if home.id() == tokio.handle().id()));
+    assert!(matches!(home, RuntimeHome::One(home) if home.id() == tokio.handle().id()));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn callers_from_several_runtimes_are_woken_directly() {
     let runtime = Runtime::default();
     answered_together(&one, &runtime, 8);
     answered_together(&other, &runtime, 8);
-    assert!(matches!(*runtime.0.home.read(), Home::Several));
+    assert!(matches!(*runtime.0.home.read(), RuntimeHome::Several));
     answered_together(&one, &runtime, 8);
 }
 
@@ -131,7 +131,7 @@ fn nothing_is_handed_over_to_a_runtime_without_threads_of_its_own() {
         runtime.remember_current();
         std::task::Poll::Ready(())
     }));
-    assert!(matches!(*runtime.0.home.read(), Home::Several));
+    assert!(matches!(*runtime.0.home.read(), RuntimeHome::Several));
     let wakers = reporting(&report, 8);
     runtime.0.tokio_task.set(wakers[0].vtable()).unwrap();
     runtime.wake_all(wakers);
@@ -216,17 +216,17 @@ fn a_runtime_that_is_gone_wakes_everybody_and_is_forgotten() {
     let wakers = reporting(&report, 8);
     // These look like tasks to the hand-over, which the runtime then refuses.
     let reports = Runtime::default();
-    *reports.0.home.write() = Home::One(runtime.0.home().unwrap());
+    *reports.0.home.write() = RuntimeHome::One(runtime.0.home().unwrap());
     reports.0.tokio_task.set(wakers[0].vtable()).unwrap();
     reports.wake_all(wakers);
     for _ in 0..8 {
         woken.recv().unwrap();
     }
-    assert!(matches!(*reports.0.home.read(), Home::Unknown));
+    assert!(matches!(*reports.0.home.read(), RuntimeHome::Unknown));
 
     let next = workers(1);
     answered_together(&next, &reports, 8);
-    assert!(matches!(*reports.0.home.read(), Home::One(_)));
+    assert!(matches!(*reports.0.home.read(), RuntimeHome::One(_)));
 }
 
 /// The only worker of a runtime blocks on its own answer, in the middle of a

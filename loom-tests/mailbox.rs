@@ -2,7 +2,7 @@
 
 use crate::explore::Model;
 use loom::future::block_on;
-use sessionlog::testing::mailbox::{Answered, Asked, Lot, Queue, Refused};
+use sessionlog::testing::mailbox::{Answered, Lot, Queue, QueueTicket, Refused};
 use sessionlog::testing::mailbox_conformance as conformance;
 use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 use std::future::poll_fn;
@@ -72,7 +72,7 @@ fn woken(wakers: Vec<Waker>) {
     wakers.into_iter().for_each(Waker::wake);
 }
 
-async fn sent(queue: &Items, item: u8) -> Result<Asked, Refused> {
+async fn sent(queue: &Items, item: u8) -> Result<QueueTicket, Refused> {
     let mut item = Some(item);
     poll_fn(|cx| match queue.poll_push(&mut item, b"", cx, true) {
         Err(Refused::Full) => Poll::Pending,
@@ -81,7 +81,7 @@ async fn sent(queue: &Items, item: u8) -> Result<Asked, Refused> {
     .await
 }
 
-async fn answer(queue: &Items, mut asked: Asked) -> Answered<u8> {
+async fn answer(queue: &Items, mut asked: QueueTicket) -> Answered<u8> {
     poll_fn(|cx| queue.poll(&mut asked, cx)).await
 }
 

@@ -44,9 +44,9 @@ fn told_by(context: &Context) -> String {
     )
 }
 
-type Edit = fn(&Context) -> Result<()>;
+type ContextEdit = fn(&Context) -> Result<()>;
 
-const CHANGES: [(&str, Edit); 6] = [
+const CHANGES: [(&str, ContextEdit); 6] = [
     ("append", |context| {
         context.append_message(Message::user("three")).wait()
     }),

@@ -233,6 +233,10 @@ impl Leader {
             let Some(seat) = self.journal.try_lock() else {
                 return;
             };
+            // The worker's thread may be waiting for a file, and a caller may not block for that.
+            if self.worker.is_taken() {
+                break;
+            }
             if !self.lead_once(seat, lead) {
                 break;
             }

@@ -26,7 +26,7 @@ impl Seat {
     /// An empty seat.
     pub(crate) fn new(inboxes: Arc<[Inbox]>, alarm: Alarm, runtime: wake::Runtime) -> Self {
         Self {
-            worker: Mutex::new(None),
+            worker: Mutex::tried(None),
             inboxes,
             alarm,
             runtime,
@@ -36,6 +36,11 @@ impl Seat {
     /// Seats the worker.
     pub(super) fn occupy(&self, worker: Worker) {
         *self.worker.lock() = Some(worker);
+    }
+
+    /// True if another thread works on the worker at this moment.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.worker.try_lock().is_none()
     }
 
     /// Ends the worker: queued items get no answer any more.

@@ -105,10 +105,10 @@ pub(crate) struct Worker {
     /// wait, they then wait their time: retried at once, they would take a processor for as long as
     /// the disk is full.
     stuck: Option<Error>,
-    /// The time for which files are still to be left alone, and the time until which they are. All
-    /// else goes on meanwhile: a caller whose session must be loaded waits for no rest.
+    /// The time for which files are still to be left alone.
     owed_rest: Duration,
-    rests_until: Duration,
+    /// The time until which no file is written. Sessions are loaded meanwhile: their callers wait.
+    files_rest_until: Duration,
     poisoned: Option<Error>,
 }
 
@@ -180,7 +180,7 @@ impl Worker {
             sidecar_budget,
             stuck: None,
             owed_rest: Duration::ZERO,
-            rests_until: Duration::ZERO,
+            files_rest_until: Duration::ZERO,
             poisoned: None,
         }
     }
@@ -205,7 +205,7 @@ impl Worker {
     /// Returns the files of one session to write between two turns; `idle` if no event came, `now`
     /// if no time passes.
     pub(super) fn chore(&mut self, idle: bool, now: bool) -> Option<Errand> {
-        let errand = if now || !self.rests() {
+        let errand = if now || !self.files_rest() {
             self.next_errand(idle, now)
         } else {
             None

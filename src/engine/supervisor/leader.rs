@@ -233,7 +233,7 @@ impl Leader {
             let Some(seat) = self.journal.try_lock() else {
                 return;
             };
-            // The worker's thread may be waiting for a file, and a caller may not block for that.
+            // The worker's thread may be waiting for a file. A caller does not begin to wait for it.
             if self.worker.is_taken() {
                 break;
             }
@@ -287,7 +287,13 @@ impl Leader {
                 Lead::Sync => true,
                 _ => writable && bytes <= LED && (changes == 0 || room(bytes)),
             };
-            (left, may.then(|| worker.hand_over(batch)))
+            let handed = may.then(|| worker.hand_over(batch));
+            // Now: the worker's thread has been told what was held back for it, and takes the seat
+            // for as long as opening a file takes.
+            if handed == Some(0) {
+                worker.answer();
+            }
+            (left, handed)
         });
         let Some((left, handed)) = taken else {
             // There is no worker any more, and no caller waits for one.
@@ -305,7 +311,9 @@ impl Leader {
         for bytes in journal.committed.drain(..) {
             self.commits.done(began, bytes);
         }
-        self.worker.lead(Worker::answer);
+        if number > 0 {
+            self.worker.lead(Worker::answer);
+        }
         left == 0
     }
 

@@ -96,6 +96,27 @@ fn commands_that_wait_for_a_worker_are_counted() {
     store.close().unwrap();
 }
 
+/// Polled on a runtime's thread, it would keep all tasks of that thread waiting.
+#[test]
+fn no_poll_waits_for_a_file_that_is_being_opened() {
+    let storage = Intercepted::default();
+    let store = open_on(Arc::new(storage.clone()), small_segments()).unwrap();
+    let chats = store.handle();
+    let flags = storage.hold("open", "first.jsonl");
+    let mut cx = Context::from_waker(Waker::noop());
+    let replies = ["first", "second", "third"].map(|key| {
+        let mut reply = chats.add_message(key, "user", "hi");
+        assert!(pin!(&mut reply).poll(&mut cx).is_pending(), "{key}");
+        flags.wait_for("begun");
+        reply
+    });
+    flags.raise("go");
+    for reply in replies {
+        reply.wait().unwrap();
+    }
+    store.close().unwrap();
+}
+
 #[test]
 fn opening_waits_for_a_writer_no_longer_than_it_is_told() {
     let dir = scratch();

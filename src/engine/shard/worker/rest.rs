@@ -50,7 +50,7 @@ impl Worker {
         if waiting || self.drained.is_some() && self.is_quiet() {
             return Duration::ZERO;
         }
-        self.files_due().max(self.rests_until)
+        self.files_due().max(self.files_rest_until)
     }
 
     /// Returns the time at which files are to be written.

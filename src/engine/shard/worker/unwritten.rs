@@ -47,13 +47,13 @@ impl Worker {
         self.owed_rest += (took * REST).min(LONGEST_REST);
         // In few pieces: the shortest sleep takes 60 microseconds.
         if self.owed_rest >= LONGEST_REST {
-            self.rests_until = now + std::mem::take(&mut self.owed_rest);
+            self.files_rest_until = now + std::mem::take(&mut self.owed_rest);
         }
     }
 
     /// True while files are left alone.
-    pub(super) fn rests(&self) -> bool {
-        self.rests_until > self.shared.clock.monotonic()
+    pub(super) fn files_rest(&self) -> bool {
+        self.files_rest_until > self.shared.clock.monotonic()
     }
 
     fn flushes_many(&self) -> bool {

@@ -179,8 +179,8 @@ impl After {
                 .is_some_and(|(f, l)| f.starts_with(l));
         self.untold |= cut;
         self.only_added &= adds([&found[0], &left[0]]) && !deed.rewrites && !cleared;
-        // Who truncates all beside a sidecar that counts lines clears the session, also if a power
-        // loss took the lines: ours may be a backup.
+        // To truncate all is a clear if the sidecar counts lines, although a power loss took the
+        // file. Our lines may then be a backup.
         let all = deed.name.starts_with("truncate_all") && texts_in(found[0].as_ref()).is_empty();
         self.only_added &= !(all && hides(&found[1]).is_some_and(|(skip, count)| skip < count));
         self.only_added &= !unhidden && self.dropped.is_empty();

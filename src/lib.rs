@@ -72,28 +72,19 @@ struct Readme;
 mod compat;
 mod disk;
 mod engine;
-mod error;
 mod front;
-mod ground;
 pub mod guide;
 #[cfg(any(test, feature = "testing", sessionlog_loom))]
 #[doc(hidden)]
 pub mod testing;
 
-pub use compat::exchange::{
-    Export, ExportOptions, Format, LeftOut, Opening, Part, PartKind, Transcript, Unpaired,
-};
+pub use compat::kimi;
 pub use compat::migrate::{
     KimiExport, KimiImport, MigrationReport, PicoclawExport, export_kimi, export_kimi_report,
     export_picoclaw, export_picoclaw_sessions, import_kimi, import_picoclaw, migrate_from_json,
     migrate_from_json_report,
 };
-pub use compat::{kimi, scope};
 pub use disk::files::backup::{Backup, BackupReason};
-pub use disk::session_file::{
-    Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
-    SessionTags, SystemPart, ToolCall,
-};
 pub use engine::catalog::AliasConflict;
 pub use engine::doctor::{
     Claim, DamagedLine, Fault, JournalCheck, Mismatch, Remedy, RepairOptions, RepairReport,
@@ -110,7 +101,6 @@ pub use engine::search::FoundIn;
 pub use engine::stats::StoreStats;
 pub use engine::status::{Health, StoreStatus};
 pub use engine::window::Tokens;
-pub use error::{CheckpointId, Error, ErrorKind, Oversized, Result, Version};
 pub use front::backend;
 pub use front::changes::{Change, ChangeFilter, Changes};
 pub use front::context::{Context, Fork, Messages};
@@ -132,8 +122,22 @@ pub use front::store::Store;
 pub use front::update::{Appended, Update, UpdateParts};
 pub use front::watch::{SessionState, Watch};
 pub use front::window::{Besides, Budget, Window};
-pub use ground::histogram::Histogram;
 /// JSON text as it stands; a scope is given as this.
 pub use serde_json::value::RawValue;
+#[doc(inline)]
+pub use sessionlog_core::error::{CheckpointId, Error, ErrorKind, Oversized, Result, Version};
+#[doc(inline)]
+pub use sessionlog_core::exchange::{
+    Export, ExportOptions, Format, LeftOut, Opening, Part, PartKind, Transcript, Unpaired,
+};
+#[doc(inline)]
+pub use sessionlog_core::scope;
+#[doc(inline)]
+pub use sessionlog_core::session_file::{
+    Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
+    SessionTags, SystemPart, ToolCall,
+};
+#[doc(inline)]
+pub use sessionlog_wal::histogram::Histogram;
 /// A time, of the crate `time`.
 pub use time::OffsetDateTime;

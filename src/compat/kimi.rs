@@ -3,9 +3,10 @@
 //! [`Context`](crate::Context) keeps a conversation by these rules. They are public for programs
 //! that read, fork or budget one without it.
 
+use sessionlog_core::session_file::kimi::{is_python_space, only_text, role_and_content};
+
 use crate::Message;
 use crate::compat::context_file;
-use crate::disk::session_file::kimi::{is_python_space, only_text, role_and_content};
 
 /// The estimated tokens of `messages`: the characters of their texts, divided by four. Reasoning,
 /// media and tool calls count as 0.

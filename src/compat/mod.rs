@@ -2,8 +2,6 @@
 //! their older files. It is on the fourth floor, beside `front`.
 
 pub(crate) mod context_file;
-pub(crate) mod exchange;
 pub mod kimi;
 pub(crate) mod legacy_store;
 pub(crate) mod migrate;
-pub mod scope;

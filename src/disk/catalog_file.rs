@@ -14,9 +14,9 @@
 //! saves time, and nothing relies on it: a store that finds no such file, or a file that is damaged
 //! or of another version of the directory, reads the sidecars.
 
-use super::journal::segment::StoreId;
-use super::session_file;
-use crate::ground::storage::FileInfo;
+use sessionlog_core::session_file;
+use sessionlog_wal::journal::segment::StoreId;
+use sessionlog_wal::storage::FileInfo;
 
 const MAGIC: &[u8] = b"sessionlog catalog 2\n";
 

@@ -65,6 +65,4 @@ pub(crate) mod archive;
 pub(crate) mod catalog_file;
 pub(crate) mod copies;
 pub(crate) mod files;
-pub(crate) mod journal;
-pub(crate) mod session_file;
 pub(crate) mod stats_file;

@@ -9,7 +9,7 @@
 
 use std::io;
 
-use crate::ground::storage::StorageFile;
+use sessionlog_wal::storage::StorageFile;
 
 const MAGIC: &[u8; 4] = b"SLST";
 const HEAD: usize = 20;
@@ -102,8 +102,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::ground::storage::{OpenMode, Storage};
-    use crate::testing::disk_model::MemoryStorage;
+    use sessionlog_wal::storage::{OpenMode, Storage};
+    use sessionlog_wal::testing::disk_model::MemoryStorage;
 
     fn file() -> Arc<dyn StorageFile> {
         let disk = MemoryStorage::new();

@@ -21,12 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{self, OpenMode, Storage, StorageDir, StorageFile};
+use sessionlog_wal::sync::Mutex;
+
 use super::shard::shared::Shared;
 use crate::disk::archive::{self, ArchivePart, UnderWay};
 use crate::disk::files;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageDir, StorageFile};
-use crate::ground::sync::Mutex;
 
 /// The bytes of lines that are compressed at a time, and so the approximate size of a member.
 const MEMBER: usize = 16 << 20;
@@ -67,7 +68,7 @@ impl Archive {
         let list = |e| Error::io("list", &dir, e);
         let mut known: BTreeMap<String, Vec<ArchivePart>> = BTreeMap::new();
         let mut removed = false;
-        for name in files::names(storage, &dir).map_err(list)? {
+        for name in storage::names(storage, &dir).map_err(list)? {
             if let Some(part) = ArchivePart::parse(&name) {
                 known.entry(part.stem.clone()).or_default().push(part);
             } else if files::is_temp_name(&name) {

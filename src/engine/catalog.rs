@@ -9,12 +9,13 @@ mod table;
 
 use std::sync::Arc;
 
+use sessionlog_core::session_file::{self, NameRule};
+use sessionlog_wal::sync::Mutex;
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+use sessionlog_wal::sync::map::Map;
+
 use crate::disk::catalog_file::Rows;
-use crate::disk::session_file::{self, NameRule};
 use crate::engine::snapshot::View;
-use crate::ground::sync::Mutex;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
-use crate::ground::sync::map::Map;
 
 pub use aliases::AliasConflict;
 use aliases::Aliases;
@@ -383,7 +384,7 @@ impl Catalog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ground::sync::thread;
+    use sessionlog_wal::sync::thread;
 
     /// Workers change aliases at the same time.
     #[test]

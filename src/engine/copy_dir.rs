@@ -26,12 +26,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) use self::content::CopyContent;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{FileKind, LockGuard, OpenMode, Storage, StorageDir};
+use sessionlog_wal::sync::Mutex;
+
 use self::sites::{LOCK, MARKER, Marked, SITES, check, is_store, list, mark, remove};
 use super::home;
 use crate::disk::files;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, LockGuard, OpenMode, Storage, StorageDir};
-use crate::ground::sync::Mutex;
 
 /// A copy that is being put together.
 #[derive(Debug)]

@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, LegacySession, SIDECAR, SessionMeta, encode_string};
+use sessionlog_wal::journal::segment;
+use sessionlog_wal::storage::Storage;
+
 use self::names::{is_archived, is_aside, is_backup, is_mixed, is_once, is_session, unnumbered};
 use super::traces::Texts;
 use crate::disk::files::{self, once, sidecar};
-use crate::disk::journal::segment;
-use crate::disk::session_file::{self, LegacySession, SIDECAR, SessionMeta, encode_string};
-use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
 
 /// Sessions that are to leave no trace.
 #[derive(Debug)]

@@ -6,10 +6,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::error::Version;
-use crate::ground::sync::Mutex;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
-use crate::ground::sync::watch::{WatchReceiver, WatchSender};
+use sessionlog_core::error::Version;
+use sessionlog_wal::sync::Mutex;
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+use sessionlog_wal::sync::watch::{WatchReceiver, WatchSender};
 
 /// Number of changes that are kept.
 const KEPT: usize = 16_384;

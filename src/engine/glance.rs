@@ -7,17 +7,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memchr::{memchr, memrchr};
+use sessionlog_core::error::Result;
+use sessionlog_core::session_file::{self, Decoded, Kind, Meta};
+use sessionlog_wal::storage::{OpenMode, Storage, StorageFile};
+use sessionlog_wal::sync::atomic::{AtomicUsize, Ordering};
+use sessionlog_wal::sync::thread;
 
 use crate::disk::files;
 use crate::disk::files::lines::{LONGEST, for_each_line, for_each_line_back};
 use crate::disk::files::sidecar;
-use crate::disk::session_file::{self, Decoded, Kind, Meta};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::snapshot::Snapshot;
-use crate::error::Result;
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
-use crate::ground::sync::atomic::{AtomicUsize, Ordering};
-use crate::ground::sync::thread;
 
 /// The bytes that are read first to find the first words.
 const FIRST: u64 = 16 << 10;

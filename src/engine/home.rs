@@ -13,16 +13,17 @@ pub(crate) use self::life::{Life, LifeFile};
 use self::sites::{check_dir, parent, sync_names};
 pub(crate) use self::sites::{create_all, name_rule};
 
-use crate::disk::files;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::journal::segment::StoreId;
+use sessionlog_wal::storage::{FileKind, HeldDirs, LockGuard, OpenMode, Storage};
+
 use crate::disk::copies::copy_file::CopyFile;
-use crate::disk::journal::segment::StoreId;
+use crate::disk::files;
 use crate::engine::recovery::redo::StorePlaces;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, HeldDirs, LockGuard, OpenMode, Storage};
 
 /// The engine's own directory.
 #[derive(Debug)]
@@ -379,7 +380,7 @@ impl Home {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(Error::io("list", &self.journal, e)),
         };
-        let segment = |name: &str| crate::disk::journal::segment::number_of(name).is_some();
+        let segment = |name: &str| sessionlog_wal::journal::segment::number_of(name).is_some();
         Ok(entries.iter().any(|entry| segment(&entry.name)))
     }
 

@@ -22,16 +22,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use sessionlog_core::session_file::{self, LOG, SIDECAR};
+use sessionlog_wal::journal::segment::StoreId;
+use sessionlog_wal::storage::{DirEntry, FileKind, OpenMode, SAME_TIME, Storage, StorageFile};
+use sessionlog_wal::sync::thread;
 
 use super::catalog::Catalog;
 use super::home::{self, Home};
 use crate::disk::catalog_file::{self, DirectoryVersion, Rows};
 use crate::disk::files::{self, is_temp_name, sidecar};
-use crate::disk::journal::segment::StoreId;
-use crate::disk::session_file::{self, LOG, SIDECAR};
 use crate::engine::recovery::redo::is_scratch_name;
-use crate::ground::storage::{DirEntry, FileKind, OpenMode, SAME_TIME, Storage, StorageFile};
-use crate::ground::sync::thread;
 
 /// Stores with fewer sessions keep nothing: reading their sidecars takes some milliseconds, and
 /// also finds changes written in place.

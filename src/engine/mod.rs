@@ -200,21 +200,22 @@ pub(crate) mod window;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::journal::pool::SegmentPool;
+use sessionlog_wal::mailbox::{EventSender, QueueTicket, Refused};
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+use sessionlog_wal::sync::slot::{Slot, slot};
+use sessionlog_wal::sync::wake::Runtime;
+
 use crate::Durability;
-use crate::disk::journal::pool::SegmentPool;
-use crate::disk::session_file;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::inbox::{Inbox, Item};
+use crate::engine::shard::number::shard_of;
 use crate::engine::shard::request::Command;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::ready::Ready;
 use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::supervisor::leader::{Lead, Leader};
-use crate::error::{Error, Result};
-use crate::ground::mailbox::{EventSender, QueueTicket, Refused};
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
-use crate::ground::sync::slot::{Slot, slot};
-use crate::ground::sync::wake::Runtime;
 
 /// The handles' access to the shards.
 pub(crate) struct Engine {
@@ -249,7 +250,7 @@ impl Engine {
     /// # Errors
     /// If the store takes no more commands.
     pub(crate) fn submit(&self, command: Command) -> Result<()> {
-        let shard = session_file::shard_of(&command.key);
+        let shard = shard_of(&command.key);
         let item = Item::Command(command);
         self.push(shard, item, b"").map(drop)
     }
@@ -278,7 +279,7 @@ impl Engine {
         let Some(submitted) = command.take() else {
             return Poll::Ready(Ok(()));
         };
-        let shard = session_file::shard_of(&submitted.key);
+        let shard = shard_of(&submitted.key);
         let mut item = Some(Item::Command(submitted));
         let pushed = self.poll_push(cx, shard, (&mut item, b""), self.poll_lead);
         if let Some(Item::Command(left)) = item {

@@ -3,13 +3,27 @@
 mod strays;
 mod told;
 
-use self::strays::set_aside_strays;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::clock::Clock;
+use sessionlog_wal::journal::committer::{Batch, Committer};
+use sessionlog_wal::journal::pool::SegmentPool;
+use sessionlog_wal::journal::progress::Progress;
+use sessionlog_wal::journal::scan::Scan;
+use sessionlog_wal::mailbox;
+use sessionlog_wal::meter::Meters;
+use sessionlog_wal::seldom::Seldom;
+use sessionlog_wal::storage::{DirEntry, LockGuard, Storage};
+use sessionlog_wal::sync::atomic::{AtomicBool, AtomicU64};
+use sessionlog_wal::sync::thread;
+use sessionlog_wal::sync::wake::Runtime;
+
+use self::strays::set_aside_strays;
 use super::Engine;
 use super::feed::Feed;
 use super::home::{self, Home};
@@ -17,11 +31,6 @@ use super::kept::KeptCatalog;
 use crate::StoreOptions;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
-use crate::disk::journal::committer::{Batch, Committer};
-use crate::disk::journal::pool::SegmentPool;
-use crate::disk::journal::progress::Progress;
-use crate::disk::journal::scan::Scan;
-use crate::disk::session_file::SHARDS;
 use crate::engine::archive::Archive;
 use crate::engine::catalog::Catalog;
 use crate::engine::recovery::RecoveryReport;
@@ -32,6 +41,7 @@ use crate::engine::recovery::survey::{ForeignChanges, report_on, survey};
 use crate::engine::shard::backups::Backups;
 use crate::engine::shard::inbox::Inbox;
 use crate::engine::shard::job::Job;
+use crate::engine::shard::number::SHARDS;
 use crate::engine::shard::owed::Keeper;
 use crate::engine::shard::shared::{FullShards, Shared};
 use crate::engine::shard::steps::LastRewrite;
@@ -48,15 +58,6 @@ use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::leader::{Journal, Lead, Leader};
 use crate::engine::supervisor::machine::Machine;
 use crate::engine::supervisor::publisher::{Publisher, StoreLook};
-use crate::error::{Error, Result};
-use crate::ground::clock::Clock;
-use crate::ground::mailbox;
-use crate::ground::meter::Meters;
-use crate::ground::seldom::Seldom;
-use crate::ground::storage::{DirEntry, LockGuard, Storage};
-use crate::ground::sync::atomic::{AtomicBool, AtomicU64};
-use crate::ground::sync::thread;
-use crate::ground::sync::wake::Runtime;
 
 /// Number of commands that one shard's inbox holds before callers wait.
 pub(crate) const MAILBOX: usize = 1024;

@@ -20,8 +20,8 @@ pub use self::clamped::Clamped;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use crate::disk::journal::segment::Lengths;
-use crate::disk::session_file;
+use sessionlog_core::session_file;
+use sessionlog_wal::journal::segment::Lengths;
 
 /// The failures that an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,8 +3,9 @@
 
 use std::io;
 
+use sessionlog_core::session_file::{self, Control, Decoded};
+
 use crate::disk::files::lines::for_each_line;
-use crate::disk::session_file::{self, Control, Decoded};
 use crate::engine::position::{Numbering, Position};
 use crate::engine::snapshot::Snapshot;
 

@@ -3,10 +3,10 @@
 use std::io;
 
 use memchr::memchr;
+use sessionlog_core::session_file;
 
 use crate::Message;
 use crate::disk::files::lines::for_each_line_back;
-use crate::disk::session_file;
 use crate::engine::glance::SessionLines;
 use crate::engine::position::{Place, Position};
 use crate::engine::reader::visible;

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{OpenMode, Storage, StorageFile};
 use time::OffsetDateTime;
 
 use super::Engine;
@@ -12,8 +14,6 @@ use super::home::Home;
 use super::stats::StoreStats;
 use super::status::{Health, StoreStatus};
 use crate::disk::stats_file;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
 /// The last published statistics of a running store; see
 /// [`published_stats`](crate::published_stats).

@@ -3,11 +3,11 @@
 use std::io;
 
 use memchr::{memchr, memrchr};
+use sessionlog_core::session_file::{self, Carried, Decoded};
 
 use crate::Message;
 use crate::disk::files::lines::for_each_line;
 use crate::disk::files::lines::for_each_line_back;
-use crate::disk::session_file::{self, Carried, Decoded};
 use crate::engine::snapshot::{ConversationMoment, LITTLE, Snapshot};
 use crate::engine::stats::Counters;
 

@@ -6,14 +6,14 @@ use std::ops::Range;
 use regex::{Regex, RegexBuilder, bytes};
 use regex_syntax::hir::{Hir, HirKind};
 use serde::{Deserialize, Serialize};
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Decoded};
+use sessionlog_wal::sync::atomic::{AtomicUsize, Ordering};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::glance::SessionLines;
 use crate::Message;
-use crate::disk::session_file::{self, Decoded};
-use crate::error::{Error, Result};
-use crate::ground::sync::atomic::{AtomicUsize, Ordering};
 
 /// The amount that is found at a time, in bytes of lines.
 const MOST: usize = 16 << 20;

@@ -4,12 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sessionlog_core::error::Result;
+use sessionlog_core::session_file::{Before, ControlMark, Conversation, Meta, MetaStep};
+use sessionlog_wal::storage::StorageFile;
+use sessionlog_wal::sync::Mutex;
 
-use crate::disk::session_file::{Before, ControlMark, Conversation, Meta, MetaStep};
 use crate::engine::position::Numbering;
-use crate::error::Result;
-use crate::ground::storage::StorageFile;
-use crate::ground::sync::Mutex;
 
 /// The part of a session that every append changes: its sidecar, and the lines that the journal has
 /// and the session file does not have yet. It only grows. Once its lines are in the file, another

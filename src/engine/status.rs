@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
+use sessionlog_wal::storage::Storage;
 
 use super::Engine;
 use super::stats::StoreStats;
 use super::view::DirectoryView;
-use crate::ground::storage::Storage;
 
 /// The status of a store, for a health page, and for acting before writes fail. See
 /// [`StoreHandle::status`](crate::StoreHandle::status).

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use aho_corasick::AhoCorasick;
 use flate2::read::MultiGzDecoder;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{FileKind, OpenMode, Storage};
 
 use super::glance;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, Storage};
 
 /// The bytes of a file that are read at a time.
 const CHUNK: usize = 1 << 20;
@@ -177,7 +177,7 @@ pub(crate) fn look(storage: &dyn Storage, dir: &Path, texts: &Texts) -> Result<F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::disk_model::MemoryStorage;
+    use sessionlog_wal::testing::disk_model::MemoryStorage;
 
     #[test]
     fn a_text_is_found_in_names_and_wherever_it_lies_in_a_file() {

@@ -31,9 +31,14 @@ pub(crate) use self::listing::Listing;
 use self::moment::{Believe, Covered, DirectoryMoment, Followed, Survey, TRIES, ViewDir};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::storage::{FileKind, Storage};
+use sessionlog_wal::sync::Mutex;
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files::backup::{self, Backup, BackupName};
-use crate::disk::session_file;
 use crate::engine::catalog::AliasConflict;
 use crate::engine::glance::{self, GLANCES};
 use crate::engine::home::Home;
@@ -43,10 +48,6 @@ use crate::engine::recovery::plan::Base;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{ConversationMoment, Snapshot};
 use crate::engine::stats::Counters;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
-use crate::ground::sync::Mutex;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
 
 /// Number of times that a session is read anew because a writer rewrote it meanwhile. A read during
 /// the rewrite is of two moments, and is not shown.

@@ -2,12 +2,13 @@
 
 use std::io;
 
+use sessionlog_core::session_file::{self, Kind, Turns};
+
 use super::pages::each_line_back;
 use super::reader::visible;
 use super::snapshot::Snapshot;
 use super::stats::Counters;
 use crate::Message;
-use crate::disk::session_file::{self, Kind, Turns};
 
 /// The cost of a message in messages, bytes and tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

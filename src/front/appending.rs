@@ -4,16 +4,17 @@
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::emptied;
+use sessionlog_wal::mailbox::{Answered, QueueTicket};
+use sessionlog_wal::sync::slot::{Slot, slot};
+
 use crate::Durability;
-use crate::disk::session_file;
 use crate::engine::Engine;
 use crate::engine::shard::inbox::{Item, Otherwise, QueuedAppend};
+use crate::engine::shard::number::shard_of;
 use crate::engine::shard::request::Command;
 use crate::engine::shard::verbs::append;
-use crate::error::{Error, Result};
-use crate::ground::emptied;
-use crate::ground::mailbox::{Answered, QueueTicket};
-use crate::ground::sync::slot::{Slot, slot};
 
 /// Where the session of a key is, once known: its shard, and its number there.
 pub(crate) type SessionPlace = Arc<OnceLock<(usize, u32)>>;
@@ -115,7 +116,7 @@ impl Appending {
         if let Some(place) = kept.and_then(OnceLock::get) {
             return Some(*place);
         }
-        let shard = session_file::shard_of(key);
+        let shard = shard_of(key);
         let session = self.engine.inboxes[shard].places.find(key)?;
         let place = (shard, session as u32);
         Some(kept.map_or(place, |kept| *kept.get_or_init(|| place)))

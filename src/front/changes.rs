@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::disk::session_file;
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file;
+use sessionlog_wal::sync::thread;
+
 use crate::engine::Engine;
 use crate::engine::feed::{ChangeKind, ChangeNotice, Feed, Follower, NextItem};
 use crate::engine::view::DirectoryView;
-use crate::error::{Error, Result, Version};
 use crate::front::handle::Side;
-use crate::ground::sync::thread;
 
 /// Selects changes, for [`StoreHandle::changes`](crate::StoreHandle::changes).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

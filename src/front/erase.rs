@@ -1,8 +1,8 @@
 //! Erasing conversations of a person, a chat or a key, and the receipt.
 
 use serde::{Deserialize, Serialize};
+use sessionlog_core::session_file::{self, Meta, fold};
 
-use crate::disk::session_file::{self, Meta, fold};
 use crate::scope::{SessionScope, parse_legacy_agent_session_key};
 
 /// Selects the sessions that [`StoreHandle::erase`](crate::StoreHandle::erase) erases.

@@ -37,20 +37,20 @@ mod inheritance;
 mod lines;
 
 pub use backups::BackupLimits;
-use lines::CommandLimits;
-
 use std::sync::Arc;
 
-use crate::disk::session_file;
+use lines::CommandLimits;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::storage::Storage;
+use sessionlog_wal::sync::Mutex;
+
 use crate::engine::Engine;
 use crate::engine::catalog::Catalog;
 use crate::engine::shard::request::Verb;
 use crate::engine::stats::Counters;
 use crate::engine::view::DirectoryView;
-use crate::error::{Error, Result};
 use crate::front::reply::{LookupPlace, Reply};
-use crate::ground::storage::Storage;
-use crate::ground::sync::Mutex;
 use crate::{Durability, StoreOptions};
 
 /// Every verb of a store, for any number of callers at once.

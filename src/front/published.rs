@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use sessionlog_core::error::Result;
+use sessionlog_wal::storage::DiskStorage;
+
 use crate::engine::published::{self, PublishedStats};
-use crate::error::Result;
-use crate::ground::storage::DiskStorage;
 
 /// Reads what the store in `dir`, run by some process, last published about itself. That is at most
 /// about a second old if anything happened since, older while the store flushes to a slow disk.

@@ -5,12 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::sync::slot::{Slot, slot};
+use sessionlog_wal::sync::thread;
+
 use crate::engine::Engine;
 use crate::engine::shard::request::{Command, Verb};
-use crate::error::{Error, Result};
 use crate::front::appending::Appending;
-use crate::ground::sync::slot::{Slot, slot};
-use crate::ground::sync::thread;
 
 /// A verb's answer.
 ///

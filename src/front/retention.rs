@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sessionlog_core::session_file;
+use sessionlog_core::stamp;
 use time::OffsetDateTime;
 
-use crate::disk::session_file;
 use crate::front::sessions::{Deletion, SessionInfo, SessionQuery};
-use crate::ground::clock;
 use crate::scope::{build_main_session_key, is_opaque_session_key};
 
 /// Selects the sessions that stay, for [`StoreHandle::retention`](crate::StoreHandle::retention).
@@ -157,10 +157,10 @@ impl RetentionPolicy {
     /// Decides which of these sessions are deleted.
     pub(super) fn judge(&self, sessions: Vec<SessionInfo>, now: OffsetDateTime) -> RetentionPlan {
         let age = self.age.and_then(|age| i64::try_from(age.as_nanos()).ok());
-        let oldest = age.map(|age| clock::nanos(now).saturating_sub(age));
+        let oldest = age.map(|age| stamp::nanos(now).saturating_sub(age));
         let dated = sessions.into_iter().filter_map(|session| {
             let about = self.with_main || !is_main(&session);
-            clock::parse_nanos(&session.updated_at)
+            stamp::parse_nanos(&session.updated_at)
                 .filter(|_| about)
                 .map(|updated| (updated, session))
         });
@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn at_time(text: &str) -> OffsetDateTime {
-        let nanos = i128::from(clock::parse_nanos(text).unwrap());
+        let nanos = i128::from(stamp::parse_nanos(text).unwrap());
         OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap()
     }
 

@@ -6,18 +6,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+use sessionlog_wal::sync::thread;
 use time::OffsetDateTime;
 
 use crate::Message;
-use crate::disk::session_file;
 use crate::engine::position::Position;
 use crate::engine::search::{FoundIn, Match, Pattern};
-use crate::error::{Error, Result};
 use crate::front::handle::searching::Hunt;
 use crate::front::reply::Reply;
 use crate::front::sessions::SessionQuery;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
-use crate::ground::sync::thread;
 
 /// Selects messages, for [`StoreHandle::search`](crate::StoreHandle::search).
 #[derive(Clone, Debug, Default)]

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{CheckpointId, Version};
+use sessionlog_core::exchange::{Export, ExportOptions, Format, Transcript};
+use sessionlog_core::session_file::SessionMeta;
+
 use crate::Message;
-use crate::compat::exchange::{Export, ExportOptions, Format, Transcript};
 use crate::disk::files::backup::Backup;
-use crate::disk::session_file::SessionMeta;
 use crate::engine::position::{Keep, Position};
-use crate::error::{CheckpointId, Version};
 use crate::front::appending::{SessionPlace, To};
 use crate::front::context::{Context, Fork, Messages};
 use crate::front::handle::moving::Merged;

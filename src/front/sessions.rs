@@ -6,12 +6,12 @@ pub use self::page::SessionPage;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sessionlog_core::session_file::{self, Meta, SessionMeta};
+use sessionlog_core::stamp;
 use time::OffsetDateTime;
 
-use crate::disk::session_file::{self, Meta, SessionMeta};
 use crate::engine::glance::Words;
 use crate::front::erase::{Erase, Whose};
-use crate::ground::clock;
 use crate::scope::SessionScope;
 
 /// Selects sessions, their order, and the number on a page, for
@@ -314,7 +314,7 @@ impl SessionQuery {
     }
 
     fn is_since(&self, updated: i64) -> bool {
-        let since = self.since.map(clock::nanos);
+        let since = self.since.map(stamp::nanos);
         since.is_none_or(|since| updated >= since)
     }
 
@@ -405,7 +405,7 @@ impl Deletion {
     /// The time when it was deleted; `None` if the text cannot be parsed.
     #[must_use]
     pub fn time(&self) -> Option<OffsetDateTime> {
-        clock::parse(&self.at)
+        stamp::parse(&self.at)
     }
 }
 
@@ -413,13 +413,13 @@ impl SessionInfo {
     /// The time when it was created; `None` if the text cannot be parsed.
     #[must_use]
     pub fn created(&self) -> Option<OffsetDateTime> {
-        clock::parse(&self.created_at)
+        stamp::parse(&self.created_at)
     }
 
     /// The time when it was last changed; `None` if the text cannot be parsed.
     #[must_use]
     pub fn updated(&self) -> Option<OffsetDateTime> {
-        clock::parse(&self.updated_at)
+        stamp::parse(&self.updated_at)
     }
 
     pub(super) fn new(key: &str, meta: &Meta, words: Words) -> Self {

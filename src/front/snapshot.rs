@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result, Version};
+
 use crate::engine::outline::{self, Outline};
 use crate::engine::pages::{self, Page, RawLine};
 use crate::engine::position::{Place, Position};
 use crate::engine::reader;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::stats::Counters;
-use crate::error::{Error, Result, Version};
 use crate::front::handle::reads::{MemoryPart, find_in, find_newest};
 use crate::front::reply::Reply;
 use crate::{Message, SessionMeta};

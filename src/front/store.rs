@@ -4,6 +4,11 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::clock::SystemClock;
+use sessionlog_wal::storage::{DiskStorage, LockGuard, Storage};
+use sessionlog_wal::sync::thread;
+
 use crate::engine::Engine;
 use crate::engine::doctor::{self, RepairOptions, RepairReport, VerifyReport};
 use crate::engine::kept;
@@ -12,11 +17,7 @@ use crate::engine::recovery::RecoveryReport;
 use crate::engine::shard::worker::limits::TurnLimits;
 use crate::engine::supervisor::threads::Threads;
 use crate::engine::view::DirectoryView;
-use crate::error::{Error, Result};
 use crate::front::handle::Side;
-use crate::ground::clock::SystemClock;
-use crate::ground::storage::{DiskStorage, LockGuard, Storage};
-use crate::ground::sync::thread;
 use crate::{BackupReport, StoreHandle, StoreOptions};
 
 /// An open directory of sessions, owned by this process until closed.

@@ -1,10 +1,11 @@
 //! A change of one session in one commit, and its outcome.
 
+use sessionlog_core::error::Version;
+use sessionlog_core::session_file::TagChange;
+
 use crate::Message;
-use crate::disk::session_file::TagChange;
 use crate::engine::position::{Keep, Position};
 use crate::engine::shard::verbs::update::Updated;
-use crate::error::Version;
 use crate::front::context::Messages;
 
 /// The contents of an [`Update`], for custom stores.

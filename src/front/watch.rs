@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::sync::thread;
+use sessionlog_wal::sync::watch::WatchReceiver;
+
 use crate::engine::snapshot::Standing;
-use crate::error::{Error, Result};
-use crate::ground::sync::thread;
-use crate::ground::sync::watch::WatchReceiver;
 
 /// The state of a session: equal values mean that its lines are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

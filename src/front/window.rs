@@ -3,14 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::exchange::sequence::arrange;
+use sessionlog_core::exchange::{Part, PartKind, Unpaired};
+
 use crate::Message;
-use crate::compat::exchange::sequence::arrange;
-use crate::compat::exchange::{Part, PartKind, Unpaired};
 use crate::engine::position::Position;
 use crate::engine::snapshot::ConversationMoment;
 use crate::engine::stats::Counters;
 use crate::engine::window::{self, MessageCost, NewestFit, Tokens};
-use crate::error::{Error, Result, Version};
 
 /// The limits of what a model may be given, for
 /// [`StoreHandle::window`](crate::StoreHandle::window). By default nothing is limited.
@@ -153,7 +154,7 @@ impl Budget {
                 PartKind::File => &mut tokens.files,
                 PartKind::Reasoning => &mut tokens.reasoning,
                 PartKind::Call => &mut tokens.calls,
-                PartKind::Text | PartKind::Refusal | PartKind::Other => &mut tokens.text,
+                _ => &mut tokens.text,
             };
             *sum = sum.saturating_add(price(&part));
         }

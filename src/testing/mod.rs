@@ -1,9 +1,6 @@
 //! What only tests and models use: the engine's inside, a store without threads, a
 //! store taken apart, and the model of a disk. No stability promise.
 
-#[cfg(any(test, feature = "testing", sessionlog_loom))]
-pub mod disk_model;
-pub mod mailbox_conformance;
 #[cfg(feature = "testing")]
 mod parts;
 #[cfg(all(feature = "testing", sessionlog_loom))]
@@ -12,16 +9,22 @@ pub mod rig;
 pub mod running;
 #[cfg(all(feature = "testing", not(sessionlog_loom)))]
 pub mod sim;
-#[cfg(test)]
-mod storage_conformance;
 
-pub use crate::ground::{clock, storage};
+pub use sessionlog_wal::testing::{disk_model, mailbox_conformance};
+pub use sessionlog_wal::{mailbox, storage, sync};
+
+/// The clocks, and times as texts.
+pub mod clock {
+    pub use sessionlog_core::stamp::*;
+    pub use sessionlog_wal::clock::*;
+}
 
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_wal::storage::Storage;
+
 use crate::front::backend::SessionStore;
-use crate::ground::storage::Storage;
 use crate::{
     PublishedStats, RepairOptions, RepairReport, Result, Store, StoreOptions, VerifyReport,
 };
@@ -82,53 +85,10 @@ pub fn open_session_store(
     crate::front::backend::open_on(&storage, dir, &options)
 }
 
-/// Locks, atomics, threads and replies.
-pub mod sync {
-    pub use crate::ground::sync::*;
-}
-
 /// File names, shards and aliases.
 pub mod names {
-    use crate::disk::session_file;
-
-    /// The file name that PicoClaw gives a key, without extension.
-    #[must_use]
-    pub fn plain_stem(key: &str) -> String {
-        session_file::plain_stem(key)
-    }
-
-    /// FNV-1a, 32 bits.
-    #[must_use]
-    pub fn fnv1a32(bytes: &[u8]) -> u32 {
-        session_file::fnv1a32(bytes)
-    }
-
-    /// The shard that owns a key.
-    #[must_use]
-    pub fn shard_of(key: &str) -> usize {
-        session_file::shard_of(key)
-    }
-
-    /// Whether an alias names an agent's main session.
-    #[must_use]
-    pub fn is_main_alias(alias: &str) -> bool {
-        session_file::is_main_alias(alias)
-    }
-
-    /// Whether a key resolves to itself as soon as its files exist.
-    #[must_use]
-    pub fn short_circuits(key: &str) -> bool {
-        session_file::short_circuits(key)
-    }
-
-    /// Aliases without blanks, repetitions and the canonical key.
-    #[must_use]
-    pub fn normalize_aliases(canonical: &str, aliases: &[String]) -> Vec<String> {
-        session_file::normalize_aliases(canonical, aliases)
-    }
-}
-
-/// Queues between threads.
-pub mod mailbox {
-    pub use crate::ground::mailbox::*;
+    pub use crate::engine::shard::number::shard_of;
+    pub use sessionlog_core::session_file::{
+        fnv1a32, is_main_alias, normalize_aliases, plain_stem, short_circuits,
+    };
 }

@@ -6,12 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as Task, Poll, Waker};
 
+use sessionlog_core::error::Result;
+use sessionlog_wal::clock::Clock;
+use sessionlog_wal::storage::Storage;
+
 use crate::engine::open::{self, OpenedStore, Site};
 use crate::engine::shard::worker::limits::TurnLimits;
-use crate::error::Result;
 use crate::front::handle::Side;
-use crate::ground::clock::Clock;
-use crate::ground::storage::Storage;
 use crate::{StoreHandle, StoreOptions};
 
 /// Where the store is.

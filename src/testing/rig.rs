@@ -13,13 +13,13 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_wal::clock::Clock;
+use sessionlog_wal::storage::{LockGuard, Storage};
+use sessionlog_wal::sync::Mutex;
 use time::OffsetDateTime;
 
 use super::parts::{Size, now, take_apart};
 use crate::engine::supervisor::machine::Machine;
-use crate::ground::clock::Clock;
-use crate::ground::storage::{LockGuard, Storage};
-use crate::ground::sync::Mutex;
 use crate::{Durability, Reply, StoreHandle, StoreOptions};
 
 pub use super::parts::DIR;

@@ -5,18 +5,18 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_core::error::Result;
+use sessionlog_wal::clock::Clock;
+use sessionlog_wal::storage::{LockGuard, Storage};
+use sessionlog_wal::sync::{Condvar, Mutex, clock};
 use time::OffsetDateTime;
 
 use super::parts::{self, Size, take_apart};
 use super::rig::RigControl;
 use crate::engine::supervisor::threads::Threads;
-use crate::error::Result;
-use crate::ground::clock::Clock;
-use crate::ground::storage::{LockGuard, Storage};
-use crate::ground::sync::{Condvar, Mutex, clock};
 use crate::{StoreHandle, StoreOptions};
 
-pub use crate::ground::sync::clock::{passes, reset};
+pub use sessionlog_wal::sync::clock::{passes, reset};
 
 /// How the engine is made up.
 #[derive(Debug, Clone, Copy)]

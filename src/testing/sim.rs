@@ -19,6 +19,11 @@ use callers::Callers;
 use clock::ManualClock;
 use crew::Crew;
 use schedule::Schedule;
+use sessionlog_core::error::Result;
+use sessionlog_wal::clock::Clock;
+use sessionlog_wal::mailbox::Timeout;
+use sessionlog_wal::storage::LockGuard;
+use sessionlog_wal::testing::disk_model::MemoryStorage;
 
 use super::parts::{Size, take_apart};
 use crate::engine::Engine;
@@ -27,12 +32,7 @@ use crate::engine::shard::answer::Answer;
 use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::machine::Machine;
-use crate::error::Result;
 use crate::front::reply::Reply;
-use crate::ground::clock::Clock;
-use crate::ground::mailbox::Timeout;
-use crate::ground::storage::LockGuard;
-use crate::testing::disk_model::MemoryStorage;
 use crate::{StoreHandle, StoreOptions};
 
 pub use super::parts::DIR;

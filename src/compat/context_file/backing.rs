@@ -4,10 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{OpenMode, Storage, StorageFile};
+
 use super::rotation;
 use crate::engine::home::Home;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
 /// A context file that this process may write to.
 #[derive(Debug)]

@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use sessionlog_core::error::Error;
+use sessionlog_core::session_file::kimi::{self, KimiRecord};
+use sessionlog_core::session_file::{self, free_checkpoint};
+
 use crate::Message;
-use crate::disk::session_file::kimi::{self, KimiRecord};
-use crate::disk::session_file::{self, free_checkpoint};
-use crate::error::Error;
 
 /// The state of a conversation.
 #[derive(Clone, Default)]

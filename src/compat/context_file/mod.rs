@@ -26,16 +26,17 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::kimi::{KimiRecord, encode};
+use sessionlog_wal::storage::Storage;
+use sessionlog_wal::sync::Mutex;
+
 use self::backing::Backing;
 use self::conversation::ContextConversation;
 use crate::Message;
-use crate::disk::session_file::kimi::{KimiRecord, encode};
-use crate::error::{Error, Result};
 use crate::front::context::Messages;
 use crate::front::handle::blocking;
 use crate::front::reply::Reply;
-use crate::ground::storage::Storage;
-use crate::ground::sync::Mutex;
 
 pub(crate) use self::backing::{create, file_name, is_store, outside_stores, parent, read_all};
 pub(crate) use self::conversation::{lines, raw_lines};

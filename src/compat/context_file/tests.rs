@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use sessionlog_wal::storage::Storage;
+use sessionlog_wal::testing::disk_model::{Fault, Image, MemoryStorage, Repeat};
 
-use crate::ground::storage::Storage;
-use crate::testing::disk_model::{Fault, Image, MemoryStorage, Repeat};
 use crate::{Context, Error, Message, Result};
 
 const PATH: &str = "/context.jsonl";

@@ -5,11 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::session_file;
-use crate::error::{Error, Result};
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::storage::{FileKind, LockGuard, OpenMode, Storage};
+use sessionlog_wal::sync::Mutex;
+
 use crate::front::backend::desk::Desk;
-use crate::ground::storage::{FileKind, LockGuard, OpenMode, Storage};
-use crate::ground::sync::Mutex;
 
 /// The prefix and suffix of the name of a file that is being written.
 const TEMP: (&str, &str) = (".session-", ".tmp");

@@ -9,19 +9,20 @@ use std::sync::Arc;
 
 mod files;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::scope::SessionScope;
+use sessionlog_core::session_file;
+use sessionlog_wal::storage::{DiskStorage, LockGuard, Storage};
+
 use self::files::LegacyFiles;
 use crate::compat::migrate::{self, LegacyContent};
-use crate::compat::scope::SessionScope;
-use crate::disk::session_file;
 use crate::engine::home::{self, Home};
-use crate::error::{Error, Result};
 use crate::front::backend::book::BookLimits;
 use crate::front::backend::desk::Desk;
 use crate::front::backend::page::MemorySession;
 use crate::front::backend::store::{SessionStore, StoreKind};
 use crate::front::backend::verbs::verbs_of;
 use crate::front::handle::blocking;
-use crate::ground::storage::{DiskStorage, LockGuard, Storage};
 use crate::{Message, MigrationReport, Reply};
 
 /// The files of PicoClaw's older session manager, one `*.json` per session, read and written in the

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::kimi::{self, KimiRecord};
+use sessionlog_core::session_file::{self, Kind};
+use sessionlog_wal::storage::{OpenMode, Storage};
+
 use crate::StoreHandle;
 use crate::compat::context_file;
-use crate::disk::session_file::kimi::{self, KimiRecord};
-use crate::disk::session_file::{self, Kind};
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage};
 
 /// The outcome of [`import_kimi`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

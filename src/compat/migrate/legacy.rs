@@ -8,17 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, LegacySession, SIDECAR, SessionTags};
+use sessionlog_core::stamp;
+use sessionlog_wal::storage::{FileKind, Storage};
 
 use super::MigrationReport;
 use crate::disk::files;
 use crate::disk::files::backup::BackupReason;
-use crate::disk::session_file::{self, LegacySession, SIDECAR, SessionTags};
 use crate::engine::Engine;
 use crate::engine::shard::verbs::clear::Clear;
 use crate::engine::shard::verbs::update::{self, Dates};
-use crate::error::{Error, Result};
-use crate::ground::clock;
-use crate::ground::storage::{FileKind, Storage};
 use crate::{Durability, Message, SessionMeta, StoreHandle, Update};
 
 pub(crate) use names::candidates;
@@ -274,7 +274,7 @@ impl<'a> Import<'a> {
     /// refuse is refused before the first command: a session left half imported would be replaced
     /// again by every later run.
     fn store_session(&self, session: LegacySession, report: &mut MigrationReport) -> Result<()> {
-        self.check(&session, &clock::rfc3339(self.engine.shared.clock.now()))?;
+        self.check(&session, &stamp::rfc3339(self.engine.shared.clock.now()))?;
         let LegacySession {
             key,
             messages,
@@ -287,8 +287,8 @@ impl<'a> Import<'a> {
         } = session;
         let messages = self.stamped(messages)?;
         let mut dates = Dates {
-            created: clock::parse(&created).map(|_| created),
-            updated: clock::parse(&updated).map(|_| updated),
+            created: stamp::parse(&created).map(|_| created),
+            updated: stamp::parse(&updated).map(|_| updated),
             keep_later: false,
         };
         if !self.shows(&key, &messages)? {
@@ -401,7 +401,7 @@ impl<'a> Import<'a> {
         if self.store.tail(key, 1).wait()?.is_empty() {
             return Ok(false);
         }
-        let now = clock::rfc3339(self.engine.shared.clock.now());
+        let now = stamp::rfc3339(self.engine.shared.clock.now());
         self.store.check_lines(coming, &now)?;
         let reason = BackupReason::Import;
         self.store.ask(key, Clear { reason }).wait()?;
@@ -415,7 +415,7 @@ impl<'a> Import<'a> {
     /// Gives the current time to messages that would be control records without one; the store
     /// gives it to the others.
     fn stamped(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
-        let now = clock::rfc3339(self.engine.shared.clock.now());
+        let now = stamp::rfc3339(self.engine.shared.clock.now());
         let stamp = |message: Message| match message.check_writable() {
             Ok(()) => Ok(message),
             Err(_) => message.with_created_at(&now),

@@ -6,14 +6,15 @@ mod lines;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+
 use self::destination::Destination;
 use self::lines::Losses;
 use super::PicoclawExport;
 use crate::StoreHandle;
-use crate::disk::session_file;
 use crate::engine::reader;
 use crate::engine::snapshot::Snapshot;
-use crate::error::{Error, Result};
 
 /// Writes every session of a store into `dir`, as files that PicoClaw's JSONL store reads in full.
 /// Data that it has no place for is left out, and reported.

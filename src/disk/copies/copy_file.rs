@@ -1,15 +1,16 @@
 //! Writing copies.
 
-use crate::disk::files;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{LOG, SIDECAR};
+use sessionlog_wal::storage::{FileKind, OpenMode, Storage, StorageFile};
+
 use super::{Copy, line};
-use crate::disk::session_file::{LOG, SIDECAR};
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
+use crate::disk::files;
 
 /// The bytes by which the file may outgrow twice its needed length.
 const SLACK: u64 = 64 << 10;

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use sessionlog_core::session_file;
 
 use super::{Ends, SidecarCopy};
-use crate::disk::session_file;
 
 /// The beginning of every line, before the checksum of the rest.
 const CHECK: &[u8] = b"{\"check\":\"";
@@ -121,18 +121,17 @@ fn check(line: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::session_file::SessionMeta;
+    use sessionlog_core::session_file::SessionMeta;
 
     fn said() -> SidecarCopy {
         let scope = "{\n  \"a b\": [1, 2.50]\n}".to_owned();
+        let mut meta = SessionMeta::empty("telegram:1");
+        meta.summary = String::from("two\nlines, \"quoted\" \u{2028}");
+        meta.skip = 7;
+        meta.scope = Some(RawValue::from_string(scope).unwrap());
+        meta.aliases = vec![String::from("other")];
         SidecarCopy {
-            meta: SessionMeta {
-                summary: String::from("two\nlines, \"quoted\" \u{2028}"),
-                skip: 7,
-                scope: Some(RawValue::from_string(scope).unwrap()),
-                aliases: vec![String::from("other")],
-                ..SessionMeta::empty("telegram:1")
-            },
+            meta,
             len: 12,
             ends: Some(Ends { head: 1, tail: 2 }),
         }

@@ -1,17 +1,18 @@
 //! Looking up the contents of a lost sidecar.
 
-use crate::disk::files;
-use crate::disk::files::extent;
-use crate::disk::files::lines::for_each_line;
-use crate::disk::files::sidecar::read_bytes;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, SessionMeta};
+use sessionlog_wal::storage::{FileKind, OpenMode, Storage, StorageFile};
+
 use super::{SidecarCopy, line};
-use crate::disk::session_file::{self, SessionMeta};
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
+use crate::disk::files;
+use crate::disk::files::extent;
+use crate::disk::files::lines::for_each_line;
+use crate::disk::files::sidecar::read_bytes;
 
 /// The copies of a directory, read when the first sidecar is missed.
 #[derive(Debug)]

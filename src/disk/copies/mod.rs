@@ -54,8 +54,8 @@ pub(crate) mod lost;
 use std::io;
 use std::sync::Arc;
 
-use crate::disk::session_file::SessionMeta;
-use crate::ground::storage::StorageFile;
+use sessionlog_core::session_file::SessionMeta;
+use sessionlog_wal::storage::StorageFile;
 
 /// The number of bytes that are compared at each end of a session file.
 const END: u64 = 4 << 10;

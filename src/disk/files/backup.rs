@@ -10,11 +10,10 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::session_file::{LOG, SIDECAR};
+use sessionlog_core::stamp::rfc3339;
+use sessionlog_wal::storage::{self, Storage};
 use time::OffsetDateTime;
-
-use crate::disk::session_file::{LOG, SIDECAR};
-use crate::ground::clock::rfc3339;
-use crate::ground::storage::Storage;
 
 /// The reason why a backup was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,7 +111,7 @@ impl BackupName {
         Backup {
             number: self.number,
             created_at: OffsetDateTime::from_unix_timestamp_nanos(nanos)
-                .map_or_else(|_| crate::ground::clock::ZERO_TIME.into(), rfc3339),
+                .map_or_else(|_| sessionlog_core::stamp::ZERO_TIME.into(), rfc3339),
             reason: self.reason,
             size,
         }
@@ -169,7 +168,7 @@ pub(crate) struct Stored {
 /// As the operating system reports them.
 pub(crate) fn list(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<Stored>> {
     let mut found = Vec::new();
-    for name in super::names(storage, dir)? {
+    for name in storage::names(storage, dir)? {
         if let Some(name) = BackupName::parse(&name) {
             let size = storage.info(&dir.join(name.to_text()))?.len;
             found.push(Stored { name, size });

@@ -2,9 +2,10 @@
 
 use std::io;
 
+use sessionlog_core::session_file::{self, Conversation};
+use sessionlog_wal::storage::StorageFile;
+
 use super::lines::for_each_line;
-use crate::disk::session_file::{self, Conversation};
-use crate::ground::storage::StorageFile;
 
 /// Reads `file[..len]` and the bytes after it.
 ///

@@ -3,8 +3,7 @@
 use std::io;
 
 use memchr::memchr;
-
-use crate::ground::storage::StorageFile;
+use sessionlog_wal::storage::StorageFile;
 
 /// The bytes read at a time.
 const CHUNK: usize = 1 << 20;

@@ -4,8 +4,7 @@
 use std::io;
 
 use memchr::{memchr, memrchr};
-
-use crate::ground::storage::StorageFile;
+use sessionlog_wal::storage::StorageFile;
 
 /// The longest line that is brought into memory, in bytes. No command writes a longer one. A longer
 /// line is damage: it is skipped, and shown as [`Raw::is_huge`].

@@ -12,9 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::session_file;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::storage::{self, FileKind, OpenMode, Storage, StorageFile};
 
 /// Opens the session file of `stem`; `None` if there is none.
 ///
@@ -110,25 +110,12 @@ pub(crate) fn duplicate(storage: &dyn Storage, log: &Path, to: &Path) -> io::Res
     copy.sync_data()
 }
 
-/// The names of all files in `dir`, which may be absent.
-///
-/// # Errors
-/// As the operating system reports them.
-pub(crate) fn names(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<String>> {
-    let entries = match storage.read_dir(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other?,
-    };
-    let files = entries.into_iter().filter(|e| e.kind == FileKind::File);
-    Ok(files.map(|entry| entry.name).collect())
-}
-
-/// As [`names`].
+/// As [`storage::names`].
 ///
 /// # Errors
 /// If the directory cannot be listed.
 pub(crate) fn entries(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
-    names(storage, dir).map_err(|e| Error::io("list", dir, e))
+    storage::names(storage, dir).map_err(|e| Error::io("list", dir, e))
 }
 
 /// The path of `name` in `dir`, with a number if the name is taken: files set aside earlier stay.
@@ -200,7 +187,7 @@ pub(crate) fn log_path(dir: &Path, stem: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::disk_model::MemoryStorage;
+    use sessionlog_wal::testing::disk_model::MemoryStorage;
 
     #[test]
     fn a_name_as_long_as_there_may_be_is_numbered_and_stays_as_long() {

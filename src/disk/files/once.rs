@@ -21,9 +21,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use sessionlog_wal::storage::{FileKind, OpenMode, Storage};
 
 use super::read_whole;
-use crate::ground::storage::{FileKind, OpenMode, Storage};
 
 /// The id of a message, and its session's key.
 #[derive(Serialize)]
@@ -173,7 +173,7 @@ pub(crate) fn add(storage: &dyn Storage, path: &Path, lines: &[u8]) -> io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::disk_model::MemoryStorage;
+    use sessionlog_wal::testing::disk_model::MemoryStorage;
 
     #[test]
     fn a_line_is_read_whole_and_after_part_of_one() {

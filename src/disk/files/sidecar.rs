@@ -3,10 +3,11 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Meta, SessionMeta};
+use sessionlog_wal::storage::{FileKind, Storage, too_large};
+
 use super::kind_of;
-use crate::disk::session_file::{self, Meta, SessionMeta};
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage, too_large};
 
 /// The relation of the sidecar on disk to the known one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,12 +8,13 @@ mod claims;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use sessionlog_core::session_file;
+use sessionlog_wal::sync::atomic::{AtomicUsize, Ordering};
+use sessionlog_wal::sync::map::{Map, RefMut};
+
 use self::claims::{Claims, first_but};
 use super::Entry;
 use super::table::Table;
-use crate::disk::session_file;
-use crate::ground::sync::atomic::{AtomicUsize, Ordering};
-use crate::ground::sync::map::{Map, RefMut};
 
 /// An alias that several sessions claim.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use sessionlog_wal::sync::Published;
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+
 use crate::engine::snapshot::View;
-use crate::ground::sync::Published;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
 
 /// A session that has files, or is about to.
 #[derive(Debug)]

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::session_file;
+use sessionlog_wal::sync::atomic::Ordering;
+
 use super::{Catalog, Entry};
 use crate::disk::catalog_file::Rows;
-use crate::disk::session_file;
-use crate::ground::sync::atomic::Ordering;
 
 impl Catalog {
     /// Returns every listed key, in the order of file names, as PicoClaw lists them, and the names

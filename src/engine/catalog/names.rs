@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::disk::session_file::NameRule;
-use crate::ground::sync::map::Map;
+use sessionlog_core::session_file::NameRule;
+use sessionlog_wal::sync::map::Map;
 
 /// Maps folded file names to the names held under them, nearly always one.
 #[derive(Debug, Default)]

@@ -1,15 +1,16 @@
 //! The sessions that were found when the store was opened: all known facts about those not used
 //! since, in little memory. Nothing in it changes, except that sessions leave it.
 
+use std::hash::BuildHasher;
+
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Place;
-use std::hash::BuildHasher;
+use sessionlog_core::session_file::NameRule;
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+use sessionlog_wal::sync::thread;
 
 use crate::disk::catalog_file::Rows;
-use crate::disk::session_file::NameRule;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
-use crate::ground::sync::thread;
 
 /// With fewer sessions than this, the table is made on one thread.
 const MANY: usize = 10_000;

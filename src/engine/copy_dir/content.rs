@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
+use sessionlog_wal::storage::StorageFile;
+
 use crate::engine::glance::SessionLines;
-use crate::ground::storage::StorageFile;
 
 /// The bytes that are read at a time.
 const PIECE: usize = 1 << 20;

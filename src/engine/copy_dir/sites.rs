@@ -3,11 +3,12 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{LOG, SIDECAR};
+use sessionlog_wal::storage::{DirEntry, FileKind, OpenMode, Storage, StorageFile};
+
 use crate::disk::files;
-use crate::disk::session_file::{LOG, SIDECAR};
 use crate::engine::home::{self, Home};
-use crate::error::{Error, Result};
-use crate::ground::storage::{DirEntry, FileKind, OpenMode, Storage, StorageFile};
 
 /// The directories of a copy, each after its parent.
 pub(super) const SITES: [&str; 5] = [

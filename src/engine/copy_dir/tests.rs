@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::Storage;
+use sessionlog_wal::testing::disk_model::{Fault, Image, MemoryStorage, Repeat};
+
 use super::CopyDir;
-use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
-use crate::testing::disk_model::{Fault, Image, MemoryStorage, Repeat};
 
 /// The files of two states of a store; in the second, one has changed, one is gone and one is new.
 const STATES: [&[(&str, &str)]; 2] = [

@@ -1,17 +1,18 @@
 //! The sessions of a directory, and the other files in it.
 
-use crate::disk::files::sidecar::read_bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, LOG, SIDECAR, SessionMeta};
+use sessionlog_wal::storage::{FileKind, Storage};
+
 use super::report::{Claim, SidecarCheck};
 use crate::disk::files::is_temp_name;
-use crate::disk::session_file::{self, LOG, SIDECAR, SessionMeta};
+use crate::disk::files::sidecar::read_bytes;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::redo::is_scratch_name;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
 
 /// The names of a directory, sorted out.
 #[derive(Debug, Default)]

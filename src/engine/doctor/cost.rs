@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use sessionlog_core::error::Result;
+use sessionlog_wal::journal::inspect::{Inspected, Inspection};
+use sessionlog_wal::journal::segment::{self, StoreId};
+use sessionlog_wal::storage::Storage;
+
 use super::salvage::{Salvage, Sources};
-use crate::disk::journal::inspect::{Inspected, Inspection};
-use crate::disk::journal::segment::{self, StoreId};
 use crate::engine::home::Home;
-use crate::error::Result;
-use crate::ground::storage::Storage;
 
 /// The cost of continuing with the readable part of a journal.
 #[derive(Debug, Default)]

@@ -1,13 +1,14 @@
 //! A look at a journal that another process may be writing to.
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::journal::inspect::Inspection;
+use sessionlog_wal::journal::scan::{End, Scan, Tip};
+use sessionlog_wal::storage::Storage;
+
 use super::report::JournalCheck;
 use super::verify::segment;
-use crate::disk::journal::inspect::Inspection;
-use crate::disk::journal::scan::{End, Scan, Tip};
 use crate::engine::home::Home;
 use crate::engine::recovery::plan::Plans;
-use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
 
 /// Number of times that a journal is read again if it looks damaged and is written to.
 const TRIES: usize = 20;

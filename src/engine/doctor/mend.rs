@@ -1,20 +1,20 @@
 //! Finds the changes that one session's two files need, once the journal needs none any more.
 
-use crate::disk::files;
-use crate::disk::files::sidecar::read_bytes;
 use std::io;
 use std::path::Path;
 
 use memchr::memmem;
 use serde::de::DeserializeOwned;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Kind, SessionMeta};
+use sessionlog_wal::storage::Storage;
 
 use super::census;
 use super::report::SidecarCheck;
 use crate::disk::copies::lost::Copies;
+use crate::disk::files;
 use crate::disk::files::log_path;
-use crate::disk::session_file::{self, Kind, SessionMeta};
-use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
+use crate::disk::files::sidecar::read_bytes;
 
 /// The beginning of a record, in the order in which every writer of these files has put its fields.
 const RECORD_START: &[u8] = b"{\"role\"";

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use sessionlog_core::error::{Error, Result};
+
 use super::repair::Repair;
 use super::salvage::Salvage;
 use crate::disk::files::{kind_of, once};
 use crate::engine::home;
-use crate::error::{Error, Result};
 
 impl Repair<'_> {
     /// Adds the journal's ids to their files. Doing it again changes nothing.

@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{OpenMode, Storage};
+
 use crate::engine::home::create_all;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage};
 
 /// The bytes that are copied at a time.
 const CHUNK: usize = 1 << 20;

@@ -3,6 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::journal::inspect::{Inspected, Inspection};
+use sessionlog_wal::journal::record::{self, Record};
+use sessionlog_wal::journal::scan::Scan;
+use sessionlog_wal::journal::segment::StoreId;
+use sessionlog_wal::storage::Storage;
+
 use super::census::Census;
 use super::cost::{self, DamageCost};
 use super::mend::{self, Mending};
@@ -11,18 +19,11 @@ use super::outcome::{RepairOptions, RepairReport};
 use super::salvage::{Salvage, Sources};
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::log_path;
-use crate::disk::journal::inspect::{Inspected, Inspection};
-use crate::disk::journal::record::{self, Record};
-use crate::disk::journal::scan::Scan;
-use crate::disk::journal::segment::StoreId;
-use crate::disk::session_file;
 use crate::engine::home::{self, Home};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::run;
 use crate::engine::recovery::standing::FilesState;
-use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
 
 /// Makes `dir` sound. See [`Store::repair`](crate::Store::repair).
 ///

@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use sessionlog_core::error::Result;
+use sessionlog_core::session_file::SessionMeta;
+use sessionlog_wal::storage::Storage;
+
 use super::census::{self, Census};
 use super::cost;
 use super::look::{JournalLook, Stood};
 use super::report::{Claim, SessionCheck, VerifyReport};
 use super::verify::{backup_faults, session};
-use crate::disk::session_file::SessionMeta;
 use crate::engine::home::Home;
 use crate::engine::recovery::planned::Planned;
-use crate::error::Result;
-use crate::ground::storage::Storage;
 
 /// Number of times that something is looked at again because it changes meanwhile.
 const ROUNDS: usize = 20;

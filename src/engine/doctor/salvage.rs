@@ -1,20 +1,21 @@
 //! Restores sessions from a journal with holes: all readable records are carried out, and the
 //! missing parts are reported.
 
-use crate::disk::files;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Kind, SessionMeta};
+use sessionlog_wal::journal::inspect::Inspection;
+use sessionlog_wal::journal::record::Record;
+use sessionlog_wal::storage::Storage;
+
 use super::census;
+use crate::disk::files;
 use crate::disk::files::backup::BackupName;
 use crate::disk::files::log_path;
-use crate::disk::journal::inspect::Inspection;
-use crate::disk::journal::record::Record;
-use crate::disk::session_file::{self, Kind, SessionMeta};
 use crate::engine::recovery::plan::{AppendedLines, Base, Plan, Plans, flaw};
 use crate::engine::recovery::redo::rewrite_fault;
-use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
 
 /// The plan of each session from the readable records, by file name.
 #[derive(Debug, Default)]

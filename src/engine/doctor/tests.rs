@@ -1,18 +1,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::Error;
+use sessionlog_wal::journal::committer::Committer;
+use sessionlog_wal::journal::counters::CommitCounters;
+use sessionlog_wal::journal::pool::SegmentPool;
+use sessionlog_wal::journal::record::{self, Record};
+use sessionlog_wal::journal::segment::Lengths;
+use sessionlog_wal::storage::Storage;
+use sessionlog_wal::testing::disk_model::MemoryStorage;
+
 use super::*;
-use crate::disk::journal::committer::Committer;
-use crate::disk::journal::counters::CommitCounters;
-use crate::disk::journal::pool::SegmentPool;
-use crate::disk::journal::record::{self, Record};
-use crate::disk::journal::segment::Lengths;
 use crate::engine::home::Home;
 use crate::engine::recovery::run::commit_checkpoint;
 use crate::engine::view::DirectoryView;
-use crate::error::Error;
-use crate::ground::storage::Storage;
-use crate::testing::disk_model::MemoryStorage;
 
 const DIR: &str = "/store";
 
@@ -32,7 +33,7 @@ fn journalled(others: &[Record<'_>]) -> (MemoryStorage, Arc<dyn Storage>) {
     let pool = SegmentPool::new(storage.clone(), home.journal, id, 1, lengths);
     let counters = Arc::<CommitCounters>::default();
     let mut committer = Committer::new(Arc::new(pool), 0, Arc::default(), counters).unwrap();
-    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
+    let image = sessionlog_core::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
     let append = Record::Append {
         stem: "a",
         generation: 0,
@@ -79,7 +80,7 @@ fn refused_and_given_up(record: Record<'_>, messages: u64) {
 /// Carried out, the record would read and write beside the directory.
 #[test]
 fn a_record_that_names_a_file_elsewhere_is_damage_and_is_given_up() {
-    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("b"));
+    let image = sessionlog_core::session_file::encode_sidecar(&crate::SessionMeta::empty("b"));
     refused_and_given_up(
         Record::Delete {
             stem: "../outside",
@@ -132,7 +133,7 @@ const OLD: &str = "a.1-revert-5-0.jsonl";
 /// Recovery then leaves the session unchanged, and so does a repair.
 #[test]
 fn a_backup_that_is_too_short_takes_nothing_from_the_session_made_of_it() {
-    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
+    let image = sessionlog_core::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
     let rebase = Record::Rebase {
         stem: "a",
         generation: 1,
@@ -190,7 +191,7 @@ fn lines_behind_a_gap_are_damage_and_are_kept_without_it() {
 /// session counted as still, a sidecar written since would pass for another program's.
 #[test]
 fn a_session_that_got_another_sidecar_between_two_looks_did_not_stand_still() {
-    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
+    let image = sessionlog_core::session_file::encode_sidecar(&crate::SessionMeta::empty("a"));
     let looks = |others: &[Record<'_>]| {
         let (_, storage) = journalled(others);
         look::JournalLook::settled(&*storage, &Home::of(Path::new(DIR))).unwrap()

@@ -1,21 +1,22 @@
 //! The file operations of a repair: each is durable before the next step relies on it.
 
-use crate::disk::files;
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::journal::committer::Committer;
+use sessionlog_wal::journal::counters::CommitCounters;
+use sessionlog_wal::journal::pool::SegmentPool;
+use sessionlog_wal::journal::record::{self, Record};
+use sessionlog_wal::journal::segment::{Lengths, StoreId};
+use sessionlog_wal::storage::OpenMode;
+
 use super::originals::Originals;
 use super::repair::Repair;
+use crate::disk::files;
 use crate::disk::files::temp_name;
-use crate::disk::journal::committer::Committer;
-use crate::disk::journal::counters::CommitCounters;
-use crate::disk::journal::pool::SegmentPool;
-use crate::disk::journal::record::{self, Record};
-use crate::disk::journal::segment::{Lengths, StoreId};
 use crate::engine::recovery::run;
 use crate::engine::recovery::standing::FilesState;
-use crate::error::{Error, Result};
-use crate::ground::storage::OpenMode;
 
 /// A repair needs few and short records, and leaves no segment behind.
 const SEGMENTS: Lengths = Lengths {

@@ -4,6 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Decoded, SessionMeta};
+use sessionlog_wal::journal::inspect::{Inspected, Inspection};
+use sessionlog_wal::journal::scan::{Scan, Tip};
+use sessionlog_wal::journal::segment::StoreId;
+use sessionlog_wal::storage::{FileKind, OpenMode, Storage};
+
 use super::census::{self, Census};
 use super::look::JournalLook;
 use super::report::{
@@ -12,18 +19,12 @@ use super::report::{
 };
 use super::rounds::Rounds;
 use crate::disk::files::{self, backup::BackupName};
-use crate::disk::journal::inspect::{Inspected, Inspection};
-use crate::disk::journal::scan::{Scan, Tip};
-use crate::disk::journal::segment::StoreId;
-use crate::disk::session_file::{self, Decoded, SessionMeta};
 use crate::engine::home::Home;
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
 use crate::engine::recovery::plan::{Base, Plans};
 use crate::engine::recovery::planned::Planned;
 use crate::engine::recovery::redo::{backup_fault, rewrite_fault};
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, Storage};
 
 /// Number of damaged lines listed for one session.
 const LISTED: usize = 1000;
@@ -124,7 +125,7 @@ pub(super) fn segment(segment: &Inspected, inspection: &Inspection, damaged: boo
         SegmentEnd::Whole
     };
     SegmentCheck {
-        name: crate::disk::journal::segment::name(segment.number),
+        name: sessionlog_wal::journal::segment::name(segment.number),
         bytes: segment.len,
         fault: segment.fault.clone(),
         records: segment.records,

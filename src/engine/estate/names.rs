@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use sessionlog_core::session_file::{LOG, SIDECAR};
+use sessionlog_wal::journal::segment;
+
 use crate::disk::archive::ArchivePart;
 use crate::disk::files::backup::{self, BackupName};
 use crate::disk::files::once;
-use crate::disk::journal::segment;
-use crate::disk::session_file::{LOG, SIDECAR};
 use crate::engine::home;
 
 /// Returns true if files without an owner are kept there.

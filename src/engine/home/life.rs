@@ -9,8 +9,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use sessionlog_wal::storage::{OpenMode, Storage};
+
 use crate::disk::files;
-use crate::ground::storage::{OpenMode, Storage};
 
 /// The file that tells lives apart.
 #[derive(Debug)]

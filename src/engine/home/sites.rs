@@ -3,10 +3,11 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::NameRule;
+use sessionlog_wal::storage::{FileKind, Storage};
+
 use super::NAME;
-use crate::disk::session_file::NameRule;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
 
 /// Creates a directory and its parents, each durably: a power loss must not
 /// take the directory from under a file that was synced.

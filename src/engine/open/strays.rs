@@ -1,12 +1,14 @@
 //! Backups of sessions that no longer exist.
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::storage::Storage;
+
+use crate::disk::files;
 use crate::disk::files::backup::{self, BackupName};
-use crate::disk::{files, session_file};
 use crate::engine::catalog::Catalog;
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
-use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
 
 /// Sets aside the backups of sessions that were removed by hand. Backups are found by the name of
 /// the session's files, and the next session that gets this name, perhaps of another key, would be

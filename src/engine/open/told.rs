@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use sessionlog_core::error::Error;
+use sessionlog_wal::meter::nanos;
+
 use super::{OpenedStore, Site};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::stats::Counters;
-use crate::error::Error;
-use crate::ground::meter::nanos;
 
 /// Logs that the journal is carried out, if it held anything.
 pub(super) fn recovered(report: &RecoveryReport, counters: &Counters, took: Duration) {

@@ -4,9 +4,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::StorageFile;
+
 use crate::disk::files::lines::{Forwards, Raw};
-use crate::error::{Error, Result};
-use crate::ground::storage::StorageFile;
 
 /// The first bytes of a file, and the bytes that follow them.
 #[derive(Debug, Clone)]

@@ -44,13 +44,14 @@ use self::case::Case;
 use self::lineage::FoundFile;
 use self::sidecar::OnDisk;
 pub(super) use self::traces::arrived;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::SessionMeta;
+use sessionlog_wal::storage::{OpenMode, Storage};
+
 use super::bytes::Bytes;
 use super::plan::Plan;
 use super::planned::Planned;
 use crate::disk::files::{self, log_path};
-use crate::disk::session_file::SessionMeta;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage};
 
 /// The verdict on a session.
 #[derive(Debug)]

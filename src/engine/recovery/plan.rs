@@ -14,10 +14,11 @@ pub(crate) use self::session::{
     AppendedLines, Base, Plan, PlannedBackup, PlannedSwap, Prefix, Run,
 };
 pub(crate) use self::sound::flaw;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::journal::record::{MetaState, Prior, Record};
+
 use crate::disk::files::backup::BackupName;
 use crate::disk::files::once::OnceContents;
-use crate::disk::journal::record::{MetaState, Prior, Record};
-use crate::error::{Error, Result};
 
 /// All sessions that the journal names, by file name. Copies share the unchanged parts.
 #[derive(Debug, Default, Clone)]
@@ -288,7 +289,7 @@ impl<L: AppendedLines> Plans<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::journal::record::Time;
+    use sessionlog_wal::journal::record::Time;
 
     fn append<'a>(stem: &'a str, offset: u64, bytes: &'a [u8]) -> Record<'a> {
         Record::Append {

@@ -4,11 +4,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{OpenMode, Storage, StorageFile};
+
 use super::bytes::Bytes;
 use super::plan::{Base, Earlier, Plan, PlannedBackup, Plans, Prefix};
 use crate::disk::files::is_taken;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
 /// The files that the journal may be ahead of.
 #[derive(Debug, Clone, Copy)]

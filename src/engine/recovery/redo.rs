@@ -21,6 +21,9 @@ pub(crate) use self::adopt::Adopted;
 pub(crate) use self::rewritten::{backup_fault, rewrite_fault};
 pub(super) use self::scratch::SCRATCH_PREFIX;
 pub(crate) use self::scratch::is_scratch_name;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{DirEntry, FileKind, Storage};
+
 use super::foreign::{Judged, judge, needs_no_file};
 use super::plan::{Base, Plan, Plans};
 use super::planned::Planned;
@@ -28,8 +31,6 @@ use super::report::RecoveryReport;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::backup::BackupName;
 use crate::disk::files::{self, is_temp_name, log_path};
-use crate::error::{Error, Result};
-use crate::ground::storage::{DirEntry, FileKind, Storage};
 
 /// The places of a store's files.
 #[derive(Debug, Clone, Copy)]

@@ -1,18 +1,19 @@
 //! Puts lost sidecars back, and copies recovered ones.
 
-use crate::disk::files;
-use crate::disk::files::sidecar::read_bytes;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, SessionMeta};
+use sessionlog_wal::storage::{OpenMode, Storage};
 
 use super::plan::Plans;
 use super::redo::{SCRATCH_PREFIX, StorePlaces};
 use super::survey::Surveyed;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::{Copy, SidecarCopy};
-use crate::disk::session_file::{self, SessionMeta};
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage};
+use crate::disk::files;
+use crate::disk::files::sidecar::read_bytes;
 
 /// Writes sidecars that were restored from their copies, and sets damaged ones in their place
 /// aside. Also replaces sidecars that lack fields which another program dropped. If interrupted,

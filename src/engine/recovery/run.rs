@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::journal::committer::{Batch, Committer};
+use sessionlog_wal::journal::pool::reserve;
+use sessionlog_wal::journal::record::{self, Record};
+use sessionlog_wal::journal::scan::Scan;
+use sessionlog_wal::storage::{DirEntry, FileKind, Storage};
+
 use super::plan::Plans;
 use super::redo::{Adopted, clear, redo, redo_adopted};
 use super::{RecoveryReport, restore};
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files;
-use crate::disk::journal::committer::{Batch, Committer};
-use crate::disk::journal::pool::reserve;
-use crate::disk::journal::record::{self, Record};
-use crate::disk::journal::scan::Scan;
 use crate::engine::home::Home;
-use crate::error::{Error, Result};
-use crate::ground::storage::{DirEntry, FileKind, Storage};
 
 /// The result of recovery, and the work that is left.
 pub(crate) struct Recovered {

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::journal::record::Prior;
+use sessionlog_wal::storage::{OpenMode, Storage};
+
 use super::bytes::crc_of;
 use super::foreign::sidecar::OnDisk;
 use crate::disk::files::{self, log_path};
-use crate::disk::journal::record::Prior;
-use crate::disk::session_file;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage};
 
 /// The present state of a session's two files.
 #[derive(Debug)]

@@ -6,17 +6,18 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, LOG, NameRule, SIDECAR, SessionMeta};
+use sessionlog_wal::storage::{DirEntry, FileKind, Storage};
+
 use self::sidecars::{Sidecars, read_sidecars};
 use super::plan::{Plan, Plans};
 use super::report::RecoveryReport;
 use crate::disk::catalog_file::Rows;
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files;
-use crate::disk::session_file::{self, LOG, NameRule, SIDECAR, SessionMeta};
 use crate::engine::catalog::Catalog;
 use crate::engine::home;
-use crate::error::{Error, Result};
-use crate::ground::storage::{DirEntry, FileKind, Storage};
 
 /// The changes of other programs to sessions that the journal names.
 #[derive(Debug, Default)]

@@ -5,17 +5,18 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::storage::OpenMode;
+
 use super::shared::Shared;
 use crate::disk::archive::{self, ArchivePart};
 use crate::disk::files::backup::{BackupName, BackupReason, Stored};
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::{self, once};
-use crate::disk::session_file;
 use crate::engine::catalog::Entry;
 use crate::engine::position::Numbering;
 use crate::engine::shard::rebase::make_directory;
-use crate::error::{Error, Result};
-use crate::ground::storage::OpenMode;
 
 /// The data that goes along with the lines of a session.
 #[derive(Debug)]

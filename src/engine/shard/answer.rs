@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 use std::task::Waker;
 
-use crate::error::Result;
-use crate::ground::sync::slot::Promise;
+use sessionlog_core::error::Result;
+use sessionlog_wal::sync::slot::Promise;
 
 /// A promise of a verb's result.
 pub(crate) type Answer<T> = Promise<Result<T>>;

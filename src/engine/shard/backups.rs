@@ -5,12 +5,13 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sessionlog_core::session_file::{self, SessionMeta};
+use sessionlog_wal::storage::{self, OpenMode, Storage};
+use sessionlog_wal::sync::Mutex;
+use sessionlog_wal::sync::atomic::AtomicBool;
+
 use crate::disk::files::backup::{self, BackupName, Stored};
-use crate::disk::files::{self, sidecar};
-use crate::disk::session_file::{self, SessionMeta};
-use crate::ground::storage::{OpenMode, Storage};
-use crate::ground::sync::Mutex;
-use crate::ground::sync::atomic::AtomicBool;
+use crate::disk::files::sidecar;
 
 /// The directory of backups, and the files in it.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ impl Backups {
     /// As the operating system reports them.
     pub(crate) fn survey(storage: &dyn Storage, dir: PathBuf) -> io::Result<Self> {
         let found = backup::list(storage, &dir)?;
-        let marks = files::names(storage, &dir)?;
+        let marks = storage::names(storage, &dir)?;
         let backups = Self {
             dir,
             synced: Arc::default(),

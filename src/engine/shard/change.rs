@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use sessionlog_core::session_file::{Meta, MetaStep};
+use sessionlog_wal::journal::record::{self, Record};
 
 use super::along::Move;
 use super::answer::Ack;
 use super::rebase::Rebasing;
 use super::rewrite::PreparedFile;
 use crate::Durability;
-use crate::disk::journal::record::{self, Record};
-use crate::disk::session_file::{Meta, MetaStep};
 
 /// One staged change, to be applied when its record holds.
 #[derive(Debug)]

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::Conversation;
+
 use super::job::Job;
 use super::request::Request;
 use super::session::Pending;
@@ -9,8 +12,6 @@ use super::turn::Turn;
 use super::{MEASURE_INLINE, Shard};
 use crate::disk::files;
 use crate::disk::files::conversation;
-use crate::disk::session_file::Conversation;
-use crate::error::{Error, Result};
 
 impl Shard {
     /// Reads the session's control records, and then stages `request`.

@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_wal::storage::StorageFile;
+
 use super::shared::Shared;
 use crate::disk::files::sidecar::Sidecar;
-use crate::ground::storage::StorageFile;
 
 /// The writes due for one session.
 #[derive(Debug)]

@@ -6,6 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::storage::{FileKind, OpenMode, Storage, StorageFile};
+
 use super::errand::NewSidecar;
 use super::flushed::Flushed;
 use super::session::{LastCopy, Session};
@@ -15,9 +19,6 @@ use super::{Resident, Shard};
 use crate::disk::copies::{Copy, SidecarCopy};
 use crate::disk::files::sidecar::Sidecar;
 use crate::disk::files::{self, is_taken, kind_of};
-use crate::disk::session_file;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 impl Shard {
     /// Takes the list of sessions to flush; a new list starts. Each session is marked as unlisted,

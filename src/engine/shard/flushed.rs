@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Error;
+use sessionlog_wal::storage::StorageFile;
+
 use super::owed::{SYNC_EACH, UnsyncedFile};
 use crate::disk::copies::Copy;
-use crate::error::Error;
-use crate::ground::storage::StorageFile;
 
 /// The sessions that a worker brought up to date, for the supervisor to sync.
 #[derive(Debug, Default)]

@@ -1,5 +1,9 @@
 //! Takes a session back to its first lines or to a backup. Its state until then becomes a backup.
 
+use std::sync::Arc;
+
+use sessionlog_core::session_file::Conversation;
+
 use super::Shard;
 use super::answer::{Ack, Answer};
 use super::change::Origin;
@@ -8,8 +12,6 @@ use super::source::FileSource;
 use super::turn::Turn;
 use crate::disk::files;
 use crate::disk::files::backup::{BackupName, BackupReason};
-use crate::disk::session_file::Conversation;
-use std::sync::Arc;
 
 /// The part of a session that stays.
 #[derive(Debug, Default)]

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::mailbox::Queue;
+use sessionlog_wal::sync::slot::Slot;
+
 use super::places::Places;
 use super::request::Command;
 use crate::Durability;
-use crate::error::{Error, Result};
-use crate::ground::mailbox::Queue;
-use crate::ground::sync::slot::Slot;
 
 /// The items that callers queue for a shard, and the numbers of its sessions.
 #[derive(Debug)]

@@ -1,8 +1,12 @@
 //! Work that must not hold up a shard: the background pool does it and sends the result back to the
 //! owner.
 
-use crate::disk::files::extent;
 use std::sync::Arc;
+
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{Conversation, Meta};
+use sessionlog_wal::journal::pool::{SegmentPool, reserve};
+use sessionlog_wal::storage::StorageFile;
 
 use super::loaded::{Loaded, Lost};
 use super::locate::{self, Located};
@@ -11,11 +15,8 @@ use super::shared::Shared;
 use super::source::FileSource;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::conversation;
-use crate::disk::journal::pool::{SegmentPool, reserve};
-use crate::disk::session_file::{Conversation, Meta};
+use crate::disk::files::extent;
 use crate::engine::home::Home;
-use crate::error::{Error, Result};
-use crate::ground::storage::StorageFile;
 
 /// The most that a short job reads and writes, bytes.
 const SHORT: u64 = 4 << 20;

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::Meta;
+
 use super::job::Job;
 use super::loaded::{Loaded, Lost};
 use super::request::Waiting;
@@ -12,11 +15,9 @@ use super::{Failed, Loading, MEASURE_INLINE, Resident, Shard};
 use crate::disk::files;
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::sidecar::{self, Sidecar};
-use crate::disk::session_file::Meta;
 use crate::engine::catalog::Entry;
 use crate::engine::position::Numbering;
 use crate::engine::snapshot::Tail;
-use crate::error::{Error, Result, Version};
 
 /// Number of versions a session has before it may get another's.
 const VERSIONS: u64 = 1 << 32;

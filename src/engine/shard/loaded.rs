@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::session_file::Meta;
+use sessionlog_wal::storage::StorageFile;
+
 use crate::disk::files::extent::Extent;
 use crate::disk::files::sidecar::Sidecar;
-use crate::disk::session_file::Meta;
-use crate::ground::storage::StorageFile;
 
 /// The result of reading a session.
 #[derive(Debug)]

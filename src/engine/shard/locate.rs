@@ -4,9 +4,10 @@
 use std::cmp::Ordering;
 use std::io;
 
+use sessionlog_core::session_file::{self, Decoded, Kind, Turns};
+use sessionlog_wal::storage::StorageFile;
+
 use crate::disk::files::lines::{Raw, for_each_line_back};
-use crate::disk::session_file::{self, Decoded, Kind, Turns};
-use crate::ground::storage::StorageFile;
 
 /// A search for a cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

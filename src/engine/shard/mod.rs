@@ -70,6 +70,7 @@ mod load;
 pub(crate) mod loaded;
 pub(crate) mod locate;
 pub(crate) mod moving;
+pub(crate) mod number;
 mod once;
 mod open_files;
 pub(crate) mod owed;
@@ -98,6 +99,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sessionlog_core::error::Error;
+use sessionlog_core::session_file;
+use sessionlog_wal::sync::watch::WatchSender;
 
 use self::answer::Ack;
 use self::handles::Handles;
@@ -107,11 +111,8 @@ use self::request::{Command, Manner, Request, Waiting};
 use self::session::Session;
 use self::shared::Shared;
 use self::turn::{Outbox, Turn};
-use crate::disk::session_file;
 use crate::engine::catalog::Entry;
 use crate::engine::snapshot::Standing;
-use crate::error::Error;
-use crate::ground::sync::watch::WatchSender;
 
 /// A session file up to this many bytes is measured by its owner, a larger one in the background.
 const MEASURE_INLINE: u64 = 256 << 10;

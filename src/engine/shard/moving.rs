@@ -18,6 +18,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Meta, MetaText};
+use sessionlog_wal::journal::record::{MetaState, Record};
+
 use super::along::Move;
 use super::answer::Ack;
 use super::change::{Origin, Swap};
@@ -31,11 +35,9 @@ use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::Durability;
 use crate::disk::files::once;
-use crate::disk::journal::record::{MetaState, Record};
-use crate::disk::session_file::{self, Meta, MetaText};
 use crate::engine::catalog::Entry;
 use crate::engine::position::Numbering;
-use crate::error::{Error, Result};
+use crate::engine::shard::number::shard_of;
 
 /// A session that holds still, with all its data.
 #[derive(Debug)]
@@ -163,7 +165,7 @@ impl Shard {
         let mut at = turn.shared.clock.now();
         loop {
             let kept = session_file::deleted_key(key, at);
-            let is_own = session_file::shard_of(&kept) == self.id;
+            let is_own = shard_of(&kept) == self.id;
             if is_own && self.find(&kept).is_none() && !turn.shared.catalog.knows(&kept) {
                 return kept.into();
             }
@@ -227,12 +229,11 @@ impl Shard {
             return None;
         }
         let to = turn.shared.catalog.resolve_other(&session.entry.key)?;
-        turn.reaches(self, session_file::shard_of(&to))
-            .then_some(to)
+        turn.reaches(self, shard_of(&to)).then_some(to)
     }
 
     pub(super) fn send_on(&mut self, to: Arc<str>, request: Box<dyn Request>, turn: &mut Turn<'_>) {
-        let shard = session_file::shard_of(&to);
+        let shard = shard_of(&to);
         let command = Command { key: to, request };
         turn.beside(self, shard, |shard, turn| shard.accept(command, turn));
     }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Result;
+use sessionlog_wal::storage::{OpenMode, StorageFile};
+
 use super::owed::Keeper;
 use super::shared::Shared;
 use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::disk::files;
-use crate::error::Result;
-use crate::ground::storage::{OpenMode, StorageFile};
 
 impl Shard {
     /// Returns the session's open file, opened if need be; `None` if it has none.

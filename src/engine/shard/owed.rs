@@ -6,8 +6,8 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::ground::storage::StorageFile;
-use crate::ground::sync::Mutex;
+use sessionlog_wal::storage::StorageFile;
+use sessionlog_wal::sync::Mutex;
 
 /// A flush of up to this many sessions syncs them one by one, which names the file that fails. A
 /// flush of more uses one call for the whole file system. No more sidecars than that are kept open
@@ -94,8 +94,8 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::ground::storage::{OpenMode, Storage};
-    use crate::testing::disk_model::MemoryStorage;
+    use sessionlog_wal::storage::{OpenMode, Storage};
+    use sessionlog_wal::testing::disk_model::MemoryStorage;
 
     fn sidecar(disk: &MemoryStorage, name: &str) -> Arc<dyn StorageFile> {
         disk.write_foreign(name, b"{}").unwrap();

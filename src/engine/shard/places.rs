@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::ground::sync::RwLock;
+use sessionlog_wal::sync::RwLock;
 
 /// The numbers of the sessions of a shard that were asked for since the open. A number once given
 /// stays.

@@ -5,19 +5,20 @@
 //! beginning, so that recovery can make it again; a sync of the copy would make going back cost as
 //! much as the session is long.
 
-use crate::disk::files::{self, extent};
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::Conversation;
+use sessionlog_wal::journal::record::{Prior, Record};
+use sessionlog_wal::storage::{OpenMode, Storage, StorageFile};
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+
 use super::rewrite::{HiddenLines, PreparedFile};
 use super::shared::Shared;
 use crate::disk::files::backup::BackupName;
-use crate::disk::journal::record::{Prior, Record};
-use crate::disk::session_file::Conversation;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
+use crate::disk::files::{self, extent};
 
 /// A session on its way back.
 #[derive(Debug)]

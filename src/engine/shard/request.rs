@@ -3,13 +3,14 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::sync::slot::slot;
+
 use super::Shard;
 use super::answer::Answer;
 use super::session::Session;
 use super::turn::{Outbox, Turn};
 use super::waiting::{self, MayWait};
-use crate::error::{Error, Result};
-use crate::ground::sync::slot::slot;
 
 /// The most that a caller's thread copies itself, bytes. More would hold up the other tasks of a
 /// runtime's thread, and the callers that wait for the shard.

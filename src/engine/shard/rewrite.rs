@@ -9,16 +9,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Carried, Kind};
+use sessionlog_wal::storage::{OpenMode, StorageFile};
+
 use super::rebase;
 use super::shared::Shared;
 use super::source::{Amended, FileLines, FileSource, Moved};
 use super::steps::Steps;
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::lines::{Raw, for_each_line};
-use crate::disk::session_file::{self, Carried, Kind};
 use crate::engine::archive;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, StorageFile};
 
 /// A file that is ready to take a session file's name.
 #[derive(Debug)]

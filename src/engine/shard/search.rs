@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Result;
+use sessionlog_wal::storage::StorageFile;
+
 use super::Shard;
 use super::job::Job;
 use super::locate::{Located, Query};
 use super::request::Request;
 use super::session::Pending;
 use super::turn::Turn;
-use crate::error::Result;
-use crate::ground::storage::StorageFile;
 
 impl Shard {
     /// Searches a session's lines, and then stages `request`; the session's later commands wait.

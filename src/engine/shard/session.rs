@@ -1,10 +1,17 @@
 //! The state of one session, as its owner keeps it.
 
-use crate::disk::files::sidecar::Sidecar;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+
+use sessionlog_core::error::Version;
+use sessionlog_core::session_file::{self, Conversation};
+use sessionlog_core::session_file::{Meta, MetaText};
+use sessionlog_core::stamp::{Stamp, ZERO_TIME};
+use sessionlog_wal::journal::record::Prior;
+use sessionlog_wal::storage::StorageFile;
+use sessionlog_wal::sync::watch::WatchSender;
 
 use super::answer::{Ack, Answer};
 use super::change::{Added, Origin};
@@ -14,16 +21,10 @@ use super::owed::Owed;
 use super::request::{Manner, Request, Waiting};
 use super::rewrite::PreparedFile;
 use super::turn::Turn;
-use crate::disk::journal::record::Prior;
-use crate::disk::session_file::{self, Conversation};
-use crate::disk::session_file::{Meta, MetaText};
+use crate::disk::files::sidecar::Sidecar;
 use crate::engine::catalog::Entry;
 use crate::engine::position::Numbering;
 use crate::engine::snapshot::{Live, Standing, Tail, View};
-use crate::error::Version;
-use crate::ground::clock::{Stamp, ZERO_TIME};
-use crate::ground::storage::StorageFile;
-use crate::ground::sync::watch::WatchSender;
 
 /// The extent of a session: after all changes that the journal settled, or after all that are
 /// staged.

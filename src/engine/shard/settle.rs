@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sessionlog_core::error::Error;
+use sessionlog_core::session_file::{Meta, MetaStep, SessionScope};
 
 use super::Shard;
 use super::change::{Added, Op, Origin, SessionChange};
 use super::session::Session;
 use super::turn::Turn;
-use crate::disk::session_file::{Meta, MetaStep, SessionScope};
 use crate::engine::feed::{ChangeKind, ChangeNotice};
 use crate::engine::snapshot::Standing;
-use crate::error::Error;
 
 impl Shard {
     /// Shows a buffered change to readers, and answers.

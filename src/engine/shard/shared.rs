@@ -1,24 +1,25 @@
 //! The state that all shards of a store share.
 
-use crate::disk::files;
-use crate::ground::sync::atomic::{AtomicU64, Ordering};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_core::error::Error;
+use sessionlog_wal::clock::Clock;
+use sessionlog_wal::seldom::Seldom;
+use sessionlog_wal::storage::Storage;
+use sessionlog_wal::sync::atomic::{AtomicU64, Ordering};
+
 use super::backups::Backups;
 use super::owed::Keeper;
 use super::steps::LastRewrite;
+use crate::disk::files;
 use crate::engine::archive::Archive;
 use crate::engine::catalog::Catalog;
 use crate::engine::feed::Feed;
 use crate::engine::home::LifeFile;
 use crate::engine::kept::KeptCatalog;
 use crate::engine::stats::Counters;
-use crate::error::Error;
-use crate::ground::clock::Clock;
-use crate::ground::seldom::Seldom;
-use crate::ground::storage::Storage;
 
 /// The state that all shards of a store share.
 #[derive(Debug)]

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use sessionlog_wal::storage::StorageFile;
+
 use super::along::Move;
 use super::rebase::Rebase;
 use crate::engine::archive::Dropped;
-use crate::ground::storage::StorageFile;
 
 /// The source of a new file.
 #[derive(Debug)]

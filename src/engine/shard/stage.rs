@@ -5,6 +5,8 @@
 //! lines already written (truncate, rewrite, delete) wait until nothing of their session is in
 //! flight, and later commands wait for them.
 
+use sessionlog_wal::journal::record::Record;
+
 use super::answer::Ack;
 use super::change::{Op, SessionChange};
 use super::request::{Request, unasked};
@@ -13,7 +15,6 @@ use super::turn::Turn;
 use super::verbs::compact::Compact;
 use super::{Resident, Shard, refuse_overload};
 use crate::Durability;
-use crate::disk::journal::record::Record;
 
 impl Shard {
     /// Stages a request, or queues it behind the work that it must follow.

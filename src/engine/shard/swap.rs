@@ -4,6 +4,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::Meta;
+use sessionlog_wal::journal::record::Record;
+use sessionlog_wal::storage::StorageFile;
+
 use super::Shard;
 use super::answer::Ack;
 use super::change::{Op, Origin, SessionChange, Swap};
@@ -16,13 +21,9 @@ use super::turn::Turn;
 use crate::Durability;
 use crate::disk::files;
 use crate::disk::files::backup::Stored;
-use crate::disk::journal::record::Record;
-use crate::disk::session_file::Meta;
 use crate::engine::feed::ChangeKind;
 use crate::engine::position::Numbering;
 use crate::engine::snapshot::Tail;
-use crate::error::{Error, Result};
-use crate::ground::storage::StorageFile;
 
 impl Shard {
     /// Has a new file written; the session's later commands wait for it. The new sidecar is staged

@@ -4,6 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::FileKind;
+
 use super::Shard;
 use super::flush::set_aside;
 use super::session::Session;
@@ -11,8 +14,6 @@ use super::shared::Shared;
 use super::turn::Turn;
 use crate::disk::files::once::{self, OnceContents};
 use crate::disk::files::{is_impostor, is_taken};
-use crate::error::{Error, Result};
-use crate::ground::storage::FileKind;
 
 impl Session {
     /// True if the message of that line is in flight.

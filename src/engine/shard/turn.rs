@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::stamp::Stamp;
+use sessionlog_wal::mailbox::EventSender;
+use sessionlog_wal::storage::StorageFile;
+
 use super::Shard;
 use super::answer::{Ack, Answer};
 use super::change::Staging;
 use super::job::Job;
 use super::shared::Shared;
-use crate::error::{Error, Result};
-use crate::ground::clock::Stamp;
-use crate::ground::mailbox::EventSender;
-use crate::ground::storage::StorageFile;
 
 /// Closing a file of more bytes than this takes long: its blocks are freed.
 const CLOSED_HERE: u64 = 1 << 20;

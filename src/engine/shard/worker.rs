@@ -25,6 +25,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sessionlog_core::error::Error;
+use sessionlog_core::stamp::Stamp;
+use sessionlog_wal::journal::committer::Batch;
+use sessionlog_wal::journal::pool::SegmentPool;
+use sessionlog_wal::mailbox::{EventReceiver, EventSender, Lot};
+use sessionlog_wal::sync::slot::Promise;
 
 use self::alarm::Alarm;
 use self::budget::WriteBudget;
@@ -41,13 +47,7 @@ use super::job::Job;
 use super::request::Command;
 use super::shared::Shared;
 use super::turn::{OtherShards, Outbox, Turn};
-use crate::disk::journal::committer::Batch;
-use crate::disk::journal::pool::SegmentPool;
-use crate::disk::session_file::SHARDS;
-use crate::error::Error;
-use crate::ground::clock::Stamp;
-use crate::ground::mailbox::{EventReceiver, EventSender, Lot};
-use crate::ground::sync::slot::Promise;
+use crate::engine::shard::number::SHARDS;
 
 /// The time of work that is due only on an event.
 const NEVER: Duration = Duration::MAX;

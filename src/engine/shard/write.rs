@@ -4,16 +4,17 @@
 //! that came to a session meanwhile go out as one write. Other programs that follow the file see a
 //! line within that moment.
 
-use crate::disk::files;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{OpenMode, StorageFile};
+
 use super::errand::LinesToWrite;
 use super::turn::Turn;
 use super::{Resident, Shard, Unwritten};
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, StorageFile};
+use crate::disk::files;
 
 impl Shard {
     /// Returns the number of bytes that wait to be written to session files.

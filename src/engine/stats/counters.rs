@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, ErrorKind};
+use sessionlog_wal::clock::{Clock, SystemClock};
+use sessionlog_wal::journal::counters;
+use sessionlog_wal::meter::{Count, Level, Measure, Meters};
+
 use super::{StoreStats, names};
-use crate::disk::journal::counters;
-use crate::error::{Error, ErrorKind};
-use crate::ground::clock::{Clock, SystemClock};
-use crate::ground::meter::{Count, Level, Measure, Meters};
 
 /// The numbers of [`StoreStats`]. They synchronise nothing: numbers that change together are not
 /// read in one step.
@@ -108,12 +109,7 @@ impl Counters {
                 self.failed_commands.add(1);
                 return None;
             }
-            ErrorKind::InvalidInput
-            | ErrorKind::NotFound
-            | ErrorKind::Conflict
-            | ErrorKind::ReadOnly
-            | ErrorKind::Unsupported
-            | ErrorKind::Closed => return None,
+            _ => return None,
         };
         count.add(1);
         Some(why)

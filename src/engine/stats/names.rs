@@ -1,6 +1,6 @@
 //! The exported names of a store's numbers.
 
-use crate::ground::meter::{Metric, Unit};
+use sessionlog_wal::meter::{Metric, Unit};
 
 pub(super) const COMMANDS: Metric = Metric::of(
     "sessionlog_commands_total",

@@ -5,12 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_core::error::Error;
+use sessionlog_wal::mailbox::EventReceiver;
+use sessionlog_wal::sync::{Mutex, thread};
+
 use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
-use crate::error::Error;
-use crate::ground::mailbox::EventReceiver;
-use crate::ground::sync::{Mutex, thread};
 
 /// Background threads.
 pub(super) const BACKGROUND: usize = 3;
@@ -163,8 +164,8 @@ mod tests {
     use crate::engine::archive::Dropped;
     use crate::engine::shard::job::Owner;
     use crate::engine::shard::source::FileSource;
-    use crate::ground::storage::{OpenMode, Storage};
-    use crate::testing::disk_model::MemoryStorage;
+    use sessionlog_wal::storage::{OpenMode, Storage};
+    use sessionlog_wal::testing::disk_model::MemoryStorage;
 
     fn rewrite(temp: &str, source: FileSource) -> Job {
         let owner = Owner {

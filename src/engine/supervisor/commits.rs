@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_wal::clock::Clock;
+use sessionlog_wal::seldom::Seldom;
+
 use crate::engine::stats::Counters;
-use crate::ground::clock::Clock;
-use crate::ground::seldom::Seldom;
 
 /// Measures the time that commits take. The holder of the journal reports each.
 #[derive(Debug)]

@@ -3,6 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::mailbox::{EventReceiver, EventSender, Timeout};
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+use sessionlog_wal::sync::slot::slot;
+use sessionlog_wal::sync::wake::wake;
+
 use super::background::BACKGROUND;
 use super::publisher::Publisher;
 use super::wait::{Asleep, Wait};
@@ -10,11 +16,6 @@ use super::{Due, Supervisor, SupervisorRequest, TICK};
 use crate::engine::shard::job::Job;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
-use crate::error::{Error, Result};
-use crate::ground::mailbox::{EventReceiver, EventSender, Timeout};
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
-use crate::ground::sync::slot::slot;
-use crate::ground::sync::wake::wake;
 
 /// The supervisor's thread.
 #[derive(Debug)]

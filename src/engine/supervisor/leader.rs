@@ -12,22 +12,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::clock::Clock;
+use sessionlog_wal::journal::committer::{Batch, Committer};
+use sessionlog_wal::journal::pool::SegmentPool;
+use sessionlog_wal::journal::syncing::Syncing;
+use sessionlog_wal::mailbox::EventSender;
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+use sessionlog_wal::sync::{Mutex, MutexGuard, thread};
 
 use super::SupervisorRequest;
 use super::commits::Commits;
-use crate::disk::journal::committer::{Batch, Committer};
-use crate::disk::journal::pool::SegmentPool;
-use crate::disk::journal::syncing::Syncing;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::worker::Worker;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::ready::{News, Ready};
 use crate::engine::shard::worker::seat::Seat;
-use crate::error::{Error, Result};
-use crate::ground::clock::Clock;
-use crate::ground::mailbox::EventSender;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
-use crate::ground::sync::{Mutex, MutexGuard, thread};
 
 /// The time that buffered records may stay unsynced.
 const BUFFERED_LINGER: Duration = Duration::from_millis(10);

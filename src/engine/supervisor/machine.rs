@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use sessionlog_wal::mailbox::EventReceiver;
+
 use super::event_loop::Loop;
 use super::leader::Leader;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
-use crate::ground::mailbox::EventReceiver;
 
 /// All parts that run a store: on threads, or stepped one by one.
 #[derive(Debug)]

@@ -12,7 +12,7 @@
 //! * *Flush: lines and sidecars written and synced*. Unfinished or finished: everything
 //!   since the last checkpoint is replayed; finished, that changes nothing. Copies of
 //!   sidecars are written before the checkpoint ([`copies`](crate::disk::copies)).
-//! * *Checkpoint, retiring segments*: see [`journal`](mod@crate::disk::journal).
+//! * *Checkpoint, retiring segments*: see [`journal`](mod@sessionlog_wal::journal).
 //! * *Close: clean checkpoint*. Before: the next open recovers as ever and finds the
 //!   store not `clean`. After: `clean`; what is left of the journal is skipped.
 //! * *Close: catalog kept*: see [`kept`](mod@crate::engine::kept).
@@ -34,21 +34,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+use sessionlog_wal::journal::record::{self, Record};
+use sessionlog_wal::journal::{pool::SegmentPool, progress::Progress};
+use sessionlog_wal::mailbox::EventReceiver;
+use sessionlog_wal::storage::StorageFile;
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+use sessionlog_wal::sync::slot::{Promise, Slot, slot};
+
 use self::wait::Wait;
 use crate::disk::copies::copy_file::CopyFile;
-use crate::disk::journal::record::{self, Record};
-use crate::disk::journal::{pool::SegmentPool, progress::Progress};
-use crate::disk::session_file;
 use crate::engine::shard::flushed::{FlushPart, Flushed};
 use crate::engine::shard::owed::SYNC_EACH;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
-use crate::error::{Error, Result};
-use crate::ground::mailbox::EventReceiver;
-use crate::ground::storage::StorageFile;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
-use crate::ground::sync::slot::{Promise, Slot, slot};
 
 /// A flush starts once nothing was written for this time.
 const IDLE: Duration = Duration::from_millis(300);

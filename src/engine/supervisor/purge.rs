@@ -1,9 +1,10 @@
 //! Removes every byte of deleted sessions from the engine's own files.
 
+use sessionlog_core::error::{Error, Result};
+
 use super::Supervisor;
 use super::event_loop::Loop;
 use super::wait::Wait;
-use crate::error::{Error, Result};
 
 impl Loop {
     /// Flushes, and lets go of all records in the journal and of the copies of sessions that were

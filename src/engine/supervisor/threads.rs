@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use sessionlog_wal::sync::Mutex;
+use sessionlog_wal::sync::thread::{self, JoinHandle};
+
 use super::background::{BACKGROUND, LongJobs, run_jobs};
 use super::event_loop::end;
 use super::guard::Guard;
 use super::machine::Machine;
-use crate::ground::sync::Mutex;
-use crate::ground::sync::thread::{self, JoinHandle};
 
 /// The threads of a running store.
 #[derive(Debug)]

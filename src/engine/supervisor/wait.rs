@@ -1,7 +1,7 @@
 //! The supervisor's waiting.
 
-use crate::ground::mailbox::EventReceiver;
-use crate::ground::sync::slot::Slot;
+use sessionlog_wal::mailbox::EventReceiver;
+use sessionlog_wal::sync::slot::Slot;
 
 /// The supervisor's way of waiting for the other threads: the real one sleeps, a simulation lets
 /// the others run.

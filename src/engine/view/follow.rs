@@ -9,17 +9,17 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lru::LruCache;
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::{self, Agreement, SessionMeta, SessionScope};
+use sessionlog_wal::journal::follow::{FollowStep, JournalTail};
+use sessionlog_wal::journal::record::{MetaState, Record};
+use sessionlog_wal::sync::Mutex;
+use sessionlog_wal::sync::thread;
 
 use super::DirectoryView;
 use crate::disk::files::sidecar::read_sidecar;
-use crate::disk::journal::follow::{FollowStep, JournalTail};
-use crate::disk::journal::record::{MetaState, Record};
-use crate::disk::session_file::{self, Agreement, SessionMeta, SessionScope};
 use crate::engine::feed::{ChangeKind, ChangeNotice, Feed, Follower};
 use crate::engine::home::Life;
-use crate::error::{Error, Result, Version};
-use crate::ground::sync::Mutex;
-use crate::ground::sync::thread;
 
 /// The period at which the journal is looked at.
 const PERIOD: Duration = Duration::from_millis(50);

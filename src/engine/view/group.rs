@@ -8,19 +8,20 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Meta};
+use sessionlog_wal::storage::OpenMode;
+
 use super::DirectoryView;
 use super::moment::{DirectoryMoment, TRIES};
 use super::pieces::{self, Pieces, load};
 use crate::disk::files;
 use crate::disk::files::once::{self, OnceContents};
 use crate::disk::files::sidecar::{Sidecar, read_meta};
-use crate::disk::session_file::{self, Meta};
 use crate::engine::glance::{self, GLANCES, SessionLines};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::foreign::SessionFiles;
 use crate::engine::snapshot::Snapshot;
-use crate::error::{Error, Result};
-use crate::ground::storage::OpenMode;
 
 /// Number of sessions that are looked at together: their files are open at once.
 pub(crate) const TOGETHER: usize = 128;

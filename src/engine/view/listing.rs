@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::OpenMode;
+
 use super::DirectoryView;
 use crate::disk::files::backup::{self, BackupName};
 use crate::engine::catalog::Catalog;
 use crate::engine::glance::SessionLines;
 use crate::engine::recovery::bytes::Bytes;
-use crate::error::{Error, Result};
-use crate::ground::storage::OpenMode;
 
 /// The sessions that one look found.
 pub(crate) struct Listing<'a> {

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::Result;
+use sessionlog_wal::journal::record::{MetaState, Record};
+use sessionlog_wal::journal::scan::Scan;
+use sessionlog_wal::journal::segment::StoreId;
+use sessionlog_wal::storage::Storage;
+
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files::{self, log_path};
-use crate::disk::journal::record::{MetaState, Record};
-use crate::disk::journal::scan::Scan;
-use crate::disk::journal::segment::StoreId;
 use crate::engine::catalog::Catalog;
 use crate::engine::home::{Home, Life};
 use crate::engine::kept::{self, KeptCatalog};
@@ -17,8 +20,6 @@ use crate::engine::recovery::foreign::{Judged, is_sidecar_changed, judge_beside_
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::recovery::survey::{ForeignChanges, report_on, survey};
-use crate::error::Result;
-use crate::ground::storage::Storage;
 
 /// Number of times that a look at files that change underneath is repeated.
 pub(super) const TRIES: usize = 20;

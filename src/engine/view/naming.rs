@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Result;
+use sessionlog_core::session_file;
+
 use super::DirectoryView;
-use crate::disk::session_file;
-use crate::error::Result;
 
 impl DirectoryView {
     /// See [`Catalog::resolve`](crate::engine::catalog::Catalog::resolve).

@@ -1,25 +1,26 @@
 //! A session put together from the disk, for a reader without an owner.
 
-use crate::disk::files;
-use crate::disk::files::extent;
-use crate::disk::files::sidecar;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::Meta;
+use sessionlog_wal::storage::{OpenMode, Storage};
+
 use crate::disk::copies::lost::Restored;
+use crate::disk::files;
 use crate::disk::files::conversation;
+use crate::disk::files::extent;
+use crate::disk::files::sidecar;
 use crate::disk::files::sidecar::Sidecar;
-use crate::disk::session_file::Meta;
 use crate::engine::position::Numbering;
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::foreign::{Judged, SessionFiles, judge_as_seen};
 use crate::engine::recovery::plan::Plan;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::snapshot::{ConversationMoment, Snapshot, Tail};
-use crate::error::{Error, Result, Version};
-use crate::ground::storage::{OpenMode, Storage};
 
 /// Loads a session from its two files alone.
 ///

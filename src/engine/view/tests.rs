@@ -1,12 +1,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_wal::journal::record::{MetaState, Prior, Record};
+use sessionlog_wal::testing::disk_model::MemoryStorage;
+
 use super::follow::Following;
 use super::*;
 use crate::disk::files::sidecar::read_meta;
-use crate::disk::journal::record::{MetaState, Prior, Record};
 use crate::engine::recovery::plan::Plans;
-use crate::testing::disk_model::MemoryStorage;
 
 const REVERTS: u64 = 20_000;
 
@@ -17,7 +18,7 @@ fn backup_name(number: u64) -> String {
 /// A session that was taken back to its first line again and again, each time after another line;
 /// only the first line is in the files.
 fn taken_back(plans: &mut Plans) {
-    let image = crate::disk::session_file::encode_sidecar(&crate::SessionMeta::empty("cli"));
+    let image = sessionlog_core::session_file::encode_sidecar(&crate::SessionMeta::empty("cli"));
     for number in 1..=REVERTS {
         plans.add(&Record::Append {
             stem: "cli",

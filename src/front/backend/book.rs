@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher};
 
 use serde_json::value::RawValue;
+use sessionlog_core::error::{Error, Oversized, Result, check_size};
+use sessionlog_core::scope::{self, SessionScope};
+use sessionlog_core::session_file::{self, TagChange};
+use sessionlog_core::stamp::{self, ZERO_TIME};
+use sessionlog_wal::clock::{Clock, SystemClock};
 
 use super::page::{self, MemorySession, StoredMessage};
-use crate::compat::scope::{self, SessionScope};
-use crate::disk::session_file::{self, TagChange};
-use crate::error::{Error, Oversized, Result, check_size};
-use crate::ground::clock::{self, Clock, SystemClock, ZERO_TIME};
 use crate::{Merged, Message, StoreOptions};
 
 /// The limits of a book.
@@ -485,7 +486,7 @@ impl Book {
     }
 
     fn now(&self) -> String {
-        clock::rfc3339(self.clock.now())
+        stamp::rfc3339(self.clock.now())
     }
 }
 

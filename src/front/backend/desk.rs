@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::scope::SessionScope;
+use sessionlog_wal::sync::Mutex;
+
 use super::book::{self, Book, BookLimits};
 use super::page::MemorySession;
-use crate::compat::scope::SessionScope;
-use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
-use crate::ground::sync::Mutex;
 use crate::{
     Appended, Budget, Keep, Merged, Message, Position, SessionPage, SessionQuery, Update, Window,
 };

@@ -1,10 +1,11 @@
 //! A store that lasts as long as the process.
 
+use sessionlog_core::scope::SessionScope;
+
 use super::book::BookLimits;
 use super::desk::Desk;
 use super::store::{SessionStore, StoreKind};
 use super::verbs::verbs_of;
-use crate::compat::scope::SessionScope;
 use crate::{Merged, Message, Reply};
 
 /// The bounds of an [`EphemeralStore`]. Every bound has a default; values outside their range are

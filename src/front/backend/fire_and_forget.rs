@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Error;
+use sessionlog_core::scope::SessionScope;
+
 use super::store::{SessionStore, StoreKind};
-use crate::compat::scope::SessionScope;
-use crate::error::Error;
 use crate::{
     Appended, Budget, Keep, Merged, Message, MigrationReport, Position, Reply, SessionPage,
     SessionQuery, Update, Version, Window,

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::scope::SessionScope;
+use sessionlog_wal::sync::Mutex;
+
 use super::store::{SessionStore, StoreKind};
 use super::verbs::verbs_of;
-use crate::compat::scope::SessionScope;
-use crate::error::{Error, Result};
 use crate::front::handle::blocking;
-use crate::ground::sync::Mutex;
 use crate::{Merged, Message, MigrationReport, Reply, Store, StoreHandle};
 
 /// A [`Store`] as a [`SessionStore`].

@@ -1,22 +1,22 @@
 //! Choosing a store for a directory.
 
-use crate::disk::files::sidecar::read_bytes;
 use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::scope::SessionScope;
+use sessionlog_core::session_file::{self, LOG, SIDECAR};
+use sessionlog_core::stamp::ZERO_TIME;
+use sessionlog_wal::storage::{DiskStorage, FileKind, Storage};
 
 use super::{JsonlBackend, LegacyJsonStore, SessionStore};
 use crate::compat::migrate;
 use crate::compat::migrate::LegacyContent;
-use crate::compat::scope::SessionScope;
-use crate::disk::session_file::{self, LOG, SIDECAR};
+use crate::disk::files::sidecar::read_bytes;
 use crate::engine::home::{self, Home};
-use crate::error::{Error, Result};
-use crate::ground::clock::ZERO_TIME;
-use crate::ground::storage::{DiskStorage, FileKind, Storage};
 use crate::{Message, MigrationReport, Store, StoreHandle, StoreOptions};
 
 /// Opens a directory of sessions with the default options; see

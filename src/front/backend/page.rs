@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 
 use serde_json::value::RawValue;
+use sessionlog_core::scope::SessionScope;
+use sessionlog_core::session_file::{self, LegacySession, MetaText, SessionTags};
 
 use crate::Message;
-use crate::compat::scope::SessionScope;
-use crate::disk::session_file::{self, LegacySession, MetaText, SessionTags};
 use crate::engine::glance::SHOWN;
 use crate::engine::position::{Keep, Position};
 use crate::front::backend::kit::turn_begins_at;

@@ -1,6 +1,7 @@
 //! The interface of every session store.
 
-use crate::compat::scope::SessionScope;
+use sessionlog_core::scope::SessionScope;
+
 use crate::{
     Appended, Budget, Error, Keep, Merged, Message, MigrationReport, Position, Reply, SessionPage,
     SessionQuery, Update, Version, Window,

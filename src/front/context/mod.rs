@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use self::messages::Messages;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{DiskStorage, Storage};
+
 use self::session::SessionContext;
 use crate::compat::context_file::{self, FileContext};
-use crate::error::{Error, Result};
 use crate::front::reply::Reply;
-use crate::ground::storage::{DiskStorage, Storage};
 use crate::{CheckpointId, Message, StoreHandle};
 
 /// A conversation: its messages, checkpoints that it can be reverted to, token usage, and a system

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::Error;
+
 use super::Messages;
 use crate::engine::reader;
 use crate::engine::shard::verbs::clear::Clear;
@@ -11,7 +13,6 @@ use crate::engine::shard::verbs::revert::Revert;
 use crate::engine::shard::verbs::update::Update;
 use crate::engine::snapshot::ConversationMoment;
 use crate::engine::stats::Counters;
-use crate::error::Error;
 use crate::front::reply::Reply;
 use crate::{BackupReason, Message, StoreHandle};
 

@@ -3,15 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Decoded};
+use sessionlog_wal::storage::Storage;
+
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
 use crate::disk::archive::{self, ArchivePart};
 use crate::disk::files;
-use crate::disk::session_file::{self, Decoded};
 use crate::engine::home::Home;
-use crate::error::{Error, Result};
 use crate::front::reply::Reply;
-use crate::ground::storage::Storage;
 
 /// The archive.
 impl StoreHandle {
@@ -134,7 +135,7 @@ impl Archived {
                 match read(&*self.storage, &self.dir, &self.key, &part) {
                     Ok(Some(lines)) => take(part, lines),
                     Ok(None) => {}
-                    Err(error) if error.is_gone() && tries < TRIES => {
+                    Err(error) if is_gone(&error) && tries < TRIES => {
                         is_over = false;
                         break;
                     }
@@ -192,8 +193,6 @@ pub(super) fn read(
     archive::decode(&bytes).map(Some).map_err(corrupt)
 }
 
-impl Error {
-    fn is_gone(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
-    }
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }

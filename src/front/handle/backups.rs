@@ -4,6 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::OpenMode;
+
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::backup::{Backup, BackupName, Stored};
 use crate::disk::files::read_whole;
@@ -14,9 +17,7 @@ use crate::engine::shard::verbs::forget::{Forget, Forgotten};
 use crate::engine::shard::verbs::keep::Keep;
 use crate::engine::shard::verbs::restore::Restore;
 use crate::engine::supervisor::SupervisorRequest;
-use crate::error::{Error, Result};
 use crate::front::reply::Reply;
-use crate::ground::storage::OpenMode;
 
 /// The limits of [`StoreHandle::prune_backups`]; without a limit, all backups stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,7 +106,7 @@ impl StoreHandle {
                 described.collect()
             })),
             Side::Reader(view) => {
-                if let Err(error) = crate::disk::session_file::validate_key(key) {
+                if let Err(error) = sessionlog_core::session_file::validate_key(key) {
                     return Reply::known(Err(error));
                 }
                 let (view, key, resolve) = (view.clone(), key.to_owned(), self.resolve);

@@ -1,15 +1,16 @@
 //! Conversations, forks of them, and watching one for changes.
 
-use crate::disk::files::lines::for_each_line;
-use crate::disk::session_file::{self, Kind};
 use std::sync::Arc;
 
+use sessionlog_core::error::{CheckpointId, Error, Result};
+use sessionlog_core::session_file::{self, Kind};
+
 use super::{Side, StoreHandle, blocking};
+use crate::disk::files::lines::for_each_line;
 use crate::engine::shard::verbs::fork::{Fork as ForkVerb, ForkedLines};
 use crate::engine::shard::verbs::look::Look;
 use crate::engine::shard::verbs::subscribe::Subscribe;
 use crate::engine::snapshot::ConversationMoment;
-use crate::error::{CheckpointId, Error, Result};
 use crate::front::context::Fork;
 use crate::front::reply::{LookupPlace, Reply};
 use crate::front::session::Session;

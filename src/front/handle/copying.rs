@@ -6,19 +6,19 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::{Meta, SIDECAR, encode_sidecar, log_name, sidecar_name};
 
 use self::besides::in_backups;
 use super::finding::{ListedSession, OwnedSessions, Sight as _};
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::{backup, once};
-use crate::disk::session_file::{Meta, SIDECAR, encode_sidecar, log_name, sidecar_name};
 use crate::engine::copy_dir::{CopyContent, CopyDir};
 use crate::engine::glance::{self, SessionLines};
 use crate::engine::home::Home;
 use crate::engine::shard::verbs::whole::Whole;
 use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
-use crate::error::{Error, Result, Version};
 use crate::front::reply::Reply;
 
 /// The outcome of [`StoreHandle::backup_to`].

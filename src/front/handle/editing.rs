@@ -1,14 +1,15 @@
 //! The verbs that change one message.
 
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::{self, Decoded};
+
 use super::StoreHandle;
 use super::lines::{encode, hand_back};
 use super::reads::MemoryPart;
 use crate::Message;
-use crate::disk::session_file::{self, Decoded};
 use crate::engine::pages;
 use crate::engine::position::Position;
 use crate::engine::shard::verbs::edit::Edit;
-use crate::error::{Error, Result, Version};
 use crate::front::reply::{LookupPlace, Reply};
 
 /// Changing one message.

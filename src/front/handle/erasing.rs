@@ -5,22 +5,23 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Meta};
+use sessionlog_wal::storage::Storage;
+use sessionlog_wal::sync::thread;
+
 use super::finding::{ListedSession, OwnedSessions, Sight as _};
 use super::trash::TrashEntry;
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::is_temp_name;
-use crate::disk::session_file::{self, Meta};
 use crate::engine::Engine;
 use crate::engine::estate::{self, Estate};
 use crate::engine::glance::{self, GLANCES};
 use crate::engine::shard::verbs::delete::Delete;
 use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::traces::{self, Texts};
-use crate::error::{Error, Result};
 use crate::front::erase::{Erase, EraseReceipt, Traces, is_own};
 use crate::front::reply::Reply;
-use crate::ground::storage::Storage;
-use crate::ground::sync::thread;
 
 /// Erasing.
 impl StoreHandle {

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::exchange::{self, Export, ExportOptions, Format, Head, Transcript};
+use sessionlog_core::session_file::TagChange;
+
 use super::{StoreHandle, blocking};
-use crate::compat::exchange::{self, Export, ExportOptions, Format, Head, LeftOut, Transcript};
-use crate::disk::session_file::TagChange;
 use crate::engine::reader;
 use crate::engine::shard::verbs::update::{self, Dates};
 use crate::engine::stats::Counters;
-use crate::error::{Error, Result};
 use crate::front::reply::{LookupPlace, Reply};
 
 /// Exporting.
@@ -137,11 +138,9 @@ impl StoreHandle {
             title: &snapshot.meta.text.tags.title,
         };
         let mut export = exchange::write(&head, history, options)?;
-        let damaged = (0..damaged).map(|_| LeftOut {
-            message: None,
-            what: "a damaged line, which is no message".into(),
-        });
-        export.left_out.extend(damaged);
+        for _ in 0..damaged {
+            export.leave_out(None, "a damaged line, which is no message");
+        }
         Ok(export)
     }
 }

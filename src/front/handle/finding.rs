@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::{self, Meta};
+
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::sidecar;
-use crate::disk::session_file::{self, Meta};
 use crate::engine::Engine;
 use crate::engine::glance::{self, GLANCES, SessionLines};
 use crate::engine::snapshot::View;
 use crate::engine::view::{Depth, Group, Listing, TOGETHER};
-use crate::error::{Error, Result, Version};
 use crate::front::changes::{ChangeFilter, Changes};
 use crate::front::reply::{LookupPlace, Reply};
 use crate::front::sessions::{

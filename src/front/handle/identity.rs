@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
+use sessionlog_core::error::{Error, Oversized, Result, check_size};
+use sessionlog_core::scope;
+use sessionlog_core::session_file;
 
 use super::{Side, StoreHandle, blocking};
-use crate::compat::scope;
-use crate::disk::session_file;
 use crate::engine::catalog::AliasConflict;
 use crate::engine::shard::verbs::ensure::Ensure;
 use crate::engine::shard::verbs::identity::Identity;
 use crate::engine::shard::verbs::promote::Promote;
 use crate::engine::shard::verbs::upsert::UpsertMeta;
-use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::{LookupPlace, Reply};
 
 /// Identity of a session.

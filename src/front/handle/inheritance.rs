@@ -1,15 +1,15 @@
 //! Taking over history from the sessions that a session's aliases had.
 
 use serde_json::value::RawValue;
+use sessionlog_core::error::{Error, Oversized, Result, check_size};
+use sessionlog_core::scope;
+use sessionlog_core::session_file;
 
 use super::{StoreHandle, blocking};
-use crate::compat::scope;
-use crate::disk::session_file;
 use crate::engine::catalog::Catalog;
 use crate::engine::reader;
 use crate::engine::shard::verbs::ensure::HistorySearch;
 use crate::engine::shard::verbs::promote::{Candidate, Promote};
-use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::{LookupPlace, Reply};
 
 impl StoreHandle {

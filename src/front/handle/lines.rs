@@ -1,12 +1,13 @@
 //! Messages as the lines that a command writes, and the limits of those.
 
+use sessionlog_core::error::{Error, Oversized, Result, check_size};
+use sessionlog_core::session_file;
+use sessionlog_core::stamp::StampText;
+use sessionlog_wal::emptied;
+
 use super::StoreHandle;
-use crate::disk::session_file;
 use crate::engine::Engine;
-use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::reply::Reply;
-use crate::ground::clock::StampText;
-use crate::ground::emptied;
 use crate::{Message, SessionMeta, StoreOptions};
 
 /// The most that one command may write, in bytes.

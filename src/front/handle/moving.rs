@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file;
+
 use super::{Side, StoreHandle};
-use crate::disk::session_file;
 use crate::engine::Engine;
 use crate::engine::shard::verbs::leave::Leave;
 use crate::engine::shard::verbs::rename::Rename;
-use crate::error::{Error, Result};
 use crate::front::reply::Reply;
 
 /// The outcome of [merging](StoreHandle::merge_session) two sessions.

@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+
 use super::{Side, StoreHandle, blocking};
 use crate::engine::Engine;
 use crate::engine::reader::{self, NewestMessages};
 use crate::engine::shard::verbs::load::Load;
 use crate::engine::snapshot::{Snapshot, View};
 use crate::engine::stats::Counters;
-use crate::error::{Error, Result};
 use crate::front::reply::{LookupPlace, Reply};
 use crate::front::snapshot::SessionSnapshot;
 use crate::{Message, SessionMeta, StoreStats, StoreStatus, Version};

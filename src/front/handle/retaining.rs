@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, ErrorKind, Result};
+use sessionlog_wal::clock::{Clock, SystemClock};
+
 use super::{Side, StoreHandle, blocking};
 use crate::engine::Engine;
 use crate::engine::shard::verbs::delete::Delete;
-use crate::error::{Error, ErrorKind, Result};
 use crate::front::reply::{LookupPlace, Reply};
 use crate::front::retention::{Expired, RetentionPlan, RetentionPolicy, RetentionReport};
 use crate::front::sessions::{SessionOrder, SessionPage};
-use crate::ground::clock::{Clock, SystemClock};
 
 /// A policy and the store that it is for; see [`StoreHandle::retention`].
 #[derive(Clone, Debug)]

@@ -6,6 +6,10 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::sync::Mutex;
+use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
+
 use self::archived::ArchiveParts;
 use super::finding::{ListedSession, OwnedSessions, SessionSource, Sight, listed, newest_first};
 use super::{Side, StoreHandle, blocking};
@@ -16,12 +20,9 @@ use crate::engine::position::{Numbering, Position};
 use crate::engine::search::{Match, Needle, Room};
 use crate::engine::snapshot::Snapshot;
 use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
-use crate::error::{Error, Result};
 use crate::front::reply::{LookupPlace, Reply};
 use crate::front::search::{Search, SearchHit, SearchQuery};
 use crate::front::sessions::{SessionOrder, SessionQuery};
-use crate::ground::sync::Mutex;
-use crate::ground::sync::atomic::{AtomicBool, Ordering};
 
 /// Searching.
 impl StoreHandle {

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Meta, MetaText};
+
 use super::finding::{ListedSession, OwnedSessions, Sight as _};
 use super::moving::moved;
 use super::{Side, StoreHandle, blocking};
-use crate::disk::session_file::{self, Meta, MetaText};
 use crate::engine::Engine;
 use crate::engine::glance::{self, GLANCES};
 use crate::engine::shard::verbs::delete::Delete;
 use crate::engine::shard::verbs::rename::Rename;
-use crate::error::{Error, Result};
 use crate::front::erase::is_own;
 use crate::front::reply::Reply;
 

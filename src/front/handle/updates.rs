@@ -3,13 +3,14 @@
 
 use std::fmt::Debug;
 
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::{self, TagChange};
+
 use super::lines::{encode, hand_back};
 use super::{Side, StoreHandle};
-use crate::disk::session_file::{self, TagChange};
 use crate::engine::position::{Keep, Position};
 use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::update::{self, Updated};
-use crate::error::{Error, Result, Version};
 use crate::front::context::Messages;
 use crate::front::reply::Reply;
 use crate::front::update::{Appended, Update};

@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+use sessionlog_core::error::{Result, Version};
+
 use super::lines::{CommandLimits, EncodedLines, encode, encode_text, hand_back};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
@@ -13,7 +15,6 @@ use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::summary::SetSummary;
 use crate::engine::shard::verbs::update::Updated;
 use crate::engine::supervisor::SupervisorRequest;
-use crate::error::{Result, Version};
 use crate::front::appending::{Appending, To};
 use crate::front::reply::Reply;
 

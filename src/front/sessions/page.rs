@@ -1,9 +1,9 @@
 //! A page of the sessions that match a query, in its order.
 
 use serde::{Deserialize, Serialize};
+use sessionlog_core::stamp;
 
 use super::{Cursor, SessionInfo, SessionOrder, SessionQuery};
-use crate::ground::clock;
 
 /// A page of the sessions that match a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ impl SessionPage {
                 && info.key.starts_with(&query.prefix)
                 && query
                     .since
-                    .is_none_or(|since| updated_of(info) >= clock::nanos(since))
+                    .is_none_or(|since| updated_of(info) >= stamp::nanos(since))
                 && is(&query.agent, &*info.agent)
                 && is(&query.channel, &*info.channel)
                 && query.is_tagged(&info.labels, info.pinned)
@@ -77,7 +77,7 @@ impl SessionPage {
 }
 
 fn updated_of(info: &SessionInfo) -> i64 {
-    clock::parse_nanos(&info.updated_at).unwrap_or(i64::MIN)
+    stamp::parse_nanos(&info.updated_at).unwrap_or(i64::MIN)
 }
 
 impl IntoIterator for SessionPage {

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Result;
+use sessionlog_wal::journal::pool::SegmentPool;
+use sessionlog_wal::journal::progress::Progress;
+use sessionlog_wal::sync::slot::Slot;
+
 use crate::StoreStats;
-use crate::disk::journal::pool::SegmentPool;
-use crate::disk::journal::progress::Progress;
 use crate::engine::Engine;
 use crate::engine::open::OpenedStore;
 use crate::engine::reader;
@@ -13,8 +16,6 @@ use crate::engine::shard::worker::event::Event;
 use crate::engine::snapshot::View;
 use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::supervisor::machine::Machine;
-use crate::error::Result;
-use crate::ground::sync::slot::Slot;
 
 /// Asks a store what its [`Store`](crate::Store) asks it.
 #[derive(Clone, Debug)]

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::session_file::NameRule;
+
 use crate::disk::catalog_file::Rows;
-use crate::disk::session_file::NameRule;
 use crate::engine::catalog::{Catalog, Entry};
 use crate::engine::shard::worker::ready::Ready;
 

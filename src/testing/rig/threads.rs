@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use sessionlog_wal::mailbox::{EventReceiver, Timeout};
+use sessionlog_wal::sync::Mutex;
+
 use crate::engine::shard::job::Job;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::worker::alarm::Alarm;
@@ -13,8 +16,6 @@ use crate::engine::supervisor::event_loop::Loop;
 use crate::engine::supervisor::guard::Guard;
 use crate::engine::supervisor::leader::{self, LeaderStep};
 use crate::engine::supervisor::wait::Asleep;
-use crate::ground::mailbox::{EventReceiver, Timeout};
-use crate::ground::sync::Mutex;
 
 /// The worker's thread, which writes files.
 #[derive(Debug)]

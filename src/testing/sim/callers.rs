@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::ground::sync::Mutex;
+use sessionlog_core::error::Result;
+use sessionlog_wal::sync::Mutex;
+
 use crate::testing::parts;
 
 /// What was submitted, and its answer once there is one.

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use sessionlog_wal::clock::Clock;
+use sessionlog_wal::sync::atomic::{AtomicU64, Ordering};
 use time::OffsetDateTime;
-
-use crate::ground::clock::Clock;
-use crate::ground::sync::atomic::{AtomicU64, Ordering};
 
 /// A clock that is set by hand, and moves a little whenever the wall time is
 /// asked for: no two time stamps are the same, nor of the same length.

@@ -3,6 +3,9 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
+use sessionlog_wal::mailbox::EventReceiver;
+use sessionlog_wal::sync::slot::Slot;
+
 use super::PATIENCE;
 use super::callers::Callers;
 use super::clock::ManualClock;
@@ -13,8 +16,6 @@ use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::engine::supervisor::leader::{Aside, Leader, LeaderStep};
 use crate::engine::supervisor::wait::Wait;
-use crate::ground::mailbox::EventReceiver;
-use crate::ground::sync::slot::Slot;
 use crate::testing::parts;
 
 /// Everyone but the supervisor.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::ground::storage::Storage;
-use crate::testing::disk_model::MemoryStorage;
+use sessionlog_core::error::Result;
+use sessionlog_wal::storage::Storage;
+use sessionlog_wal::testing::disk_model::MemoryStorage;
+
 use crate::testing::parts;
 use crate::{Reply, StoreHandle};
 

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::SIDECAR;
+use sessionlog_wal::storage::{FileKind, Storage};
+
 use super::Import;
-use crate::disk::session_file::SIDECAR;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, Storage};
 
 /// The names of the files that may hold a session of the older manager. Names of sidecars come
 /// first: until such a file is renamed, the session that would have that sidecar cannot have its

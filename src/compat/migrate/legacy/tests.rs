@@ -3,14 +3,15 @@ mod sidecars;
 
 use std::sync::Arc;
 
+use sessionlog_wal::clock::SystemClock;
+use sessionlog_wal::testing::disk_model::{Image, MemoryStorage};
+
 use super::{MigrationReport, import_picoclaw, migrate_from_json, migrate_from_json_report};
 use crate::engine::open::{self, OpenedStore, Site};
 use crate::engine::shard::worker::limits::TurnLimits;
 use crate::engine::supervisor::threads::Threads;
 use crate::engine::view::DirectoryView;
 use crate::front::handle::Side;
-use crate::ground::clock::SystemClock;
-use crate::testing::disk_model::{Image, MemoryStorage};
 use crate::{Error, Result, StoreHandle, StoreOptions};
 
 const DIR: &str = "/sessions";
@@ -19,7 +20,7 @@ const DIR: &str = "/sessions";
 struct LegacyRig {
     handle: StoreHandle,
     parts: (Arc<crate::engine::Engine>, Threads),
-    _lock: Box<dyn crate::ground::storage::LockGuard>,
+    _lock: Box<dyn sessionlog_wal::storage::LockGuard>,
 }
 
 impl LegacyRig {

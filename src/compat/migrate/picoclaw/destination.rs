@@ -4,11 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{OpenMode, Storage, StorageDir, StorageFile};
+
 use crate::compat::context_file;
 use crate::disk::files;
 use crate::engine::home;
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageDir, StorageFile};
 
 /// The number of bytes written at a time.
 const PIECE: usize = 1 << 20;

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use sessionlog_core::session_file::{self, Decoded, PICOCLAW_LINE};
+
 use crate::Message;
-use crate::disk::session_file::{self, Decoded, PICOCLAW_LINE};
 
 /// The number of things left out of a session.
 #[derive(Debug, Default)]

@@ -1,7 +1,9 @@
-use super::*;
-use crate::ground::storage::{OpenMode, Storage};
-use crate::testing::disk_model::MemoryStorage;
 use std::path::Path;
+
+use sessionlog_wal::storage::{OpenMode, Storage};
+use sessionlog_wal::testing::disk_model::MemoryStorage;
+
+use super::*;
 
 fn lines_back(text: &[u8], start: u64) -> Vec<(Vec<u8>, u64)> {
     let storage = MemoryStorage::new();
@@ -109,7 +111,7 @@ impl StorageFile for Sparse {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn info(&self) -> io::Result<crate::ground::storage::FileInfo> {
+    fn info(&self) -> io::Result<sessionlog_wal::storage::FileInfo> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use sessionlog_core::session_file;
+
 use super::super::Entry;
 use super::super::table::Table;
-use crate::disk::session_file;
 
 /// The sessions that claim one alias; most aliases have one, and cost no allocation.
 #[derive(Debug)]

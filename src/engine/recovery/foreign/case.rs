@@ -2,6 +2,9 @@
 
 use std::io;
 
+use sessionlog_core::session_file::{self, SessionMeta};
+use sessionlog_core::stamp::ZERO_TIME;
+
 use super::super::bytes::Bytes;
 use super::super::plan::{Plan, count_lines};
 use super::fields::{self, MergedFields};
@@ -10,8 +13,6 @@ use super::merge::{lines_of, missing};
 use super::sidecar::{self, OnDisk};
 use super::traces::shares;
 use super::{Barred, Changed, Conflict, Judged};
-use crate::disk::session_file::{self, SessionMeta};
-use crate::ground::clock::ZERO_TIME;
 
 /// All known facts about a session.
 pub(super) struct Case<'a> {

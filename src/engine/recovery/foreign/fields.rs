@@ -15,8 +15,9 @@
 //! fields did not change them: PicoClaw drops fields that it does not know. A program that clears a
 //! session changes its summary, whatever the summary was before.
 
+use sessionlog_core::session_file::{Agreement, SessionMeta};
+
 use super::super::plan::Plan;
-use crate::disk::session_file::{Agreement, SessionMeta};
 
 /// A merged sidecar.
 pub(super) struct MergedFields {

@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use memchr::memchr;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::StorageFile;
 
 use super::super::bytes::{Bytes, CHUNK};
 use super::super::plan::{Base, Earlier, Past, Plan, Prefix, Run};
@@ -15,8 +17,6 @@ use super::super::planned::Planned;
 use super::traces::{LineMarks, arrived, is_damaged_before, tells, walk};
 use crate::disk::files;
 use crate::disk::files::lines::LONGEST;
-use crate::error::{Error, Result};
-use crate::ground::storage::StorageFile;
 
 /// The file found in a session file's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 
+use sessionlog_core::session_file::{self, Decoded, Kind};
+
 use super::super::bytes::Bytes;
 use super::super::plan::count_lines;
 use super::case::Case;
 use crate::disk::files::extent;
 use crate::disk::files::lines::Raw;
-use crate::disk::session_file::{self, Decoded, Kind};
 
 impl Case<'_> {
     /// Returns our lines, followed by the lines that they added, from `from` on, and did not hide

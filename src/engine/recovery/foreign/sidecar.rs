@@ -3,13 +3,14 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, Agreement, SessionMeta};
+use sessionlog_core::stamp::ZERO_TIME;
+use sessionlog_wal::storage::Storage;
+
 use super::super::plan::Plan;
 use super::traces::arrived;
 use crate::disk::files::{is_taken, sidecar};
-use crate::disk::session_file::{self, Agreement, SessionMeta};
-use crate::error::{Error, Result};
-use crate::ground::clock::ZERO_TIME;
-use crate::ground::storage::Storage;
 
 /// The thing in a sidecar's place.
 #[derive(Debug, Clone)]
@@ -128,9 +129,10 @@ pub(crate) fn is_torn(plan: &Plan, found: &[u8]) -> bool {
     // A sidecar that was to get a longer count got it digit by digit.
     let on_the_way = |said: &SessionMeta| {
         let is_it = |new: &i64| session_file::is_on_the_way(said.count, count, *new);
-        longer.filter(is_it).map(|_| SessionMeta {
-            count,
-            ..said.clone()
+        longer.filter(is_it).map(|_| {
+            let mut said = said.clone();
+            said.count = count;
+            said
         })
     };
     let mut is_ours = |said: Option<&SessionMeta>| {
@@ -155,9 +157,9 @@ pub(crate) fn is_torn(plan: &Plan, found: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::journal::record::{MetaState, Record, Time};
     use crate::engine::recovery::plan::Plans;
-    use crate::ground::clock;
+    use sessionlog_core::stamp;
+    use sessionlog_wal::journal::record::{MetaState, Record, Time};
 
     const OLD: i64 = 1_767_312_000_000_000_001;
     const NEW: i64 = OLD + 3_000_000_000;
@@ -167,7 +169,7 @@ mod tests {
         // So that a sector ends between the count and the time.
         meta.summary = "s".repeat(430);
         meta.count = count;
-        meta.updated_at = clock::Stamp::At(updated).to_string();
+        meta.updated_at = stamp::Stamp::At(updated).to_string();
         meta
     }
 

@@ -5,9 +5,9 @@ use std::io;
 use std::ops::Range;
 
 use memchr::memchr;
+use sessionlog_core::session_file::{self, Decoded, Kind};
 
 use super::super::bytes::Bytes;
-use crate::disk::session_file::{self, Decoded, Kind};
 
 /// True if these are our bytes, or zeros: a power loss leaves zeros for blocks that did not reach
 /// the disk.

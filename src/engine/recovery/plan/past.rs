@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use sessionlog_core::session_file::{self, Kind, SessionMeta};
+use sessionlog_wal::journal::record::{MetaState, Prior};
+
 use super::session::{AppendedLines, Base, Patch};
-use crate::disk::journal::record::{MetaState, Prior};
-use crate::disk::session_file::{self, Kind, SessionMeta};
 
 /// The states that a session's files may have been left in.
 #[derive(Debug, Clone)]

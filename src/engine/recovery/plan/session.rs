@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use sessionlog_core::session_file::{self, SessionMeta};
+
 use super::past::{Earlier, First, Past, SidecarEffect};
 use crate::disk::copies::lost::Restored;
-use crate::disk::session_file::{self, SessionMeta};
 
 /// The required state of a session's files. `L` holds the lines after the base: one run of them,
 /// unless records are missing.

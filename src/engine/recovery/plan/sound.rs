@@ -1,8 +1,9 @@
 //! Tells the records that an engine may have written.
 
+use sessionlog_wal::journal::record::Record;
+
 use crate::disk::files::backup::BackupName;
 use crate::disk::files::is_temp_name;
-use crate::disk::journal::record::Record;
 
 /// Returns the reason that no engine wrote this record, if there is one, whatever stands before it.
 /// Carried out, such a record would reach outside the directory or past what a file can hold.

@@ -8,6 +8,10 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, SessionMeta};
+use sessionlog_wal::journal::record::{self, Record};
+use sessionlog_wal::storage::OpenMode;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -15,15 +19,11 @@ use super::Redo;
 use super::place::is_one_file;
 use crate::disk::files::backup::{self, BackupName, BackupReason};
 use crate::disk::files::{self, log_path, temp_name};
-use crate::disk::journal::record::{self, Record};
-use crate::disk::session_file::{self, SessionMeta};
 use crate::engine::recovery::bytes::{Bytes, crc_of};
 use crate::engine::recovery::foreign::{Barred, Changed, Conflict};
 use crate::engine::recovery::plan::Plans;
 use crate::engine::recovery::planned::Planned;
 use crate::engine::recovery::standing::FilesState;
-use crate::error::{Error, Result};
-use crate::ground::storage::OpenMode;
 
 /// The records that the journal needs for sessions that were changed.
 #[derive(Debug, Default)]

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use sessionlog_core::error::Result;
+
 use super::Redo;
 use crate::disk::archive::ArchivePart;
 use crate::disk::files::{self, is_temp_name};
 use crate::engine::recovery::plan::{Base, Plans};
-use crate::error::Result;
 
 impl Redo<'_> {
     /// Removes the parts of deleted sessions. The parts of a session that was deleted and exists

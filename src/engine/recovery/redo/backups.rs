@@ -8,6 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{OpenMode, StorageFile};
+
 use super::lines::put;
 use super::rewritten::holds;
 use super::{Redo, remove};
@@ -17,8 +20,6 @@ use crate::disk::files::{self, is_temp_name};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::foreign::arrived;
 use crate::engine::recovery::plan::{Base, Plan, PlannedBackup, Plans, Prefix};
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, StorageFile};
 
 impl Redo<'_> {
     /// Brings one backup up to the journal. If it is `shared`, it may be the file of a session that

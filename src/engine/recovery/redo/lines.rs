@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use memchr::memrchr;
-
-use crate::error::{Error, Result};
-use crate::ground::storage::StorageFile;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::StorageFile;
 
 /// Puts journalled lines at `offset` of a file that is as the journal left it. If there is no space
 /// for all of them, the file keeps its whole lines: no part of a line may stay at its end, for

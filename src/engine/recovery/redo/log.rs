@@ -1,5 +1,7 @@
 //! Brings a session's file up to the journal.
 
+use sessionlog_core::error::{Error, Result};
+
 use super::Redo;
 use super::lines::put;
 use super::rewritten::holds;
@@ -7,7 +9,6 @@ use crate::disk::files::{self, log_path};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::plan::{Base, Plan, PlannedSwap};
 use crate::engine::recovery::planned::Planned;
-use crate::error::{Error, Result};
 
 impl Redo<'_> {
     /// Carries out the journal for a file that is as the journal left it.

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+
 use super::Redo;
 use crate::disk::files;
 use crate::disk::files::once::{self, OnceContents};
 use crate::engine::home;
 use crate::engine::recovery::plan::PlannedOnce;
-use crate::error::{Error, Result};
 
 impl Redo<'_> {
     /// Adds the journal's ids after the present ones; if the session was deleted, they are the only

@@ -4,10 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{FileKind, OpenMode, Storage, StorageFile};
+
 use super::Redo;
 use crate::disk::files;
-use crate::error::{Error, Result};
-use crate::ground::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 /// Returns true if two names stand for one file.
 ///

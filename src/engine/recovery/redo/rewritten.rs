@@ -3,10 +3,11 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{OpenMode, Storage, StorageFile};
+
 use crate::engine::recovery::bytes::crc_of;
 use crate::engine::recovery::plan::{Base, PlannedBackup, PlannedSwap};
-use crate::error::{Error, Result};
-use crate::ground::storage::{OpenMode, Storage, StorageFile};
 
 const DAMAGED: &str = "a rewritten session file is not what the journal says it is";
 

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::{DirEntry, FileKind, OpenMode, StorageFile};
+
 use super::{Redo, remove};
 use crate::disk::files::{is_temp_name, temp_name};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::plan::{Base, Plans};
-use crate::error::{Error, Result};
-use crate::ground::storage::{DirEntry, FileKind, OpenMode, StorageFile};
 
 /// The prefix of the names of files that recovery has not put in place.
 pub(in crate::engine::recovery) const SCRATCH_PREFIX: &str = ".sessionlog-recovery-";

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::{self, SessionMeta};
+
 use super::Redo;
 use crate::disk::copies::lost::{Copies, Restored};
 use crate::disk::files::is_taken;
-use crate::disk::session_file::{self, SessionMeta};
 use crate::engine::recovery::foreign::sidecar::{OnDisk, is_torn};
 use crate::engine::recovery::plan::Plan;
-use crate::error::{Error, Result};
 
 impl Redo<'_> {
     pub(super) fn sidecar(

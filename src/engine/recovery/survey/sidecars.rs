@@ -3,10 +3,11 @@
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::session_file::{self, SessionMeta};
+use sessionlog_wal::storage::Storage;
+use sessionlog_wal::sync::thread;
+
 use crate::disk::files::sidecar;
-use crate::disk::session_file::{self, SessionMeta};
-use crate::ground::storage::Storage;
-use crate::ground::sync::thread;
 
 /// Number of sidecars that is worth another thread.
 const MANY: usize = 1_000;

@@ -3,9 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use sessionlog_core::session_file::Meta;
+use sessionlog_core::stamp::Stamp;
+use sessionlog_wal::journal::record::{MetaState, Record};
+
 use crate::Durability;
-use crate::disk::journal::record::{MetaState, Record};
-use crate::disk::session_file::Meta;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Added, Op, SessionChange};
 use crate::engine::shard::inbox;
@@ -13,7 +15,6 @@ use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 use crate::engine::shard::{Resident, Shard};
-use crate::ground::clock::Stamp;
 
 /// Append whole lines, each ended by LF.
 #[derive(Debug)]

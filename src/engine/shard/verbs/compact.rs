@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use sessionlog_core::error::{Error, Result};
+
 use crate::disk::files;
 use crate::disk::files::lines;
 use crate::engine::archive::Dropped;
@@ -16,7 +18,6 @@ use crate::engine::shard::rewrite::{More, PreparedFile, is_copied};
 use crate::engine::shard::session::{Compaction, Pending, Session};
 use crate::engine::shard::source::FileSource;
 use crate::engine::shard::turn::Turn;
-use crate::error::{Error, Result};
 
 /// Drop the hidden lines, if there are any.
 #[derive(Debug)]

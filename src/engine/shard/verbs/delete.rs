@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file;
+use sessionlog_wal::journal::record::Record;
+use sessionlog_wal::storage::FileKind;
+
 use crate::Durability;
 use crate::disk::files::{is_impostor, is_taken, once};
-use crate::disk::journal::record::Record;
-use crate::disk::session_file;
 use crate::engine::feed::ChangeKind;
 use crate::engine::position::Numbering;
 use crate::engine::shard::Shard;
@@ -19,8 +22,6 @@ use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::{Pending, Session};
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::View;
-use crate::error::{Error, Result, Version};
-use crate::ground::storage::FileKind;
 
 /// Delete the session: its files, its backups and its aliases; or put all of that into the trash.
 #[derive(Debug, Default)]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result, Version};
+
 use crate::engine::position::{Place, Position};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
@@ -10,7 +12,6 @@ use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::source::{Amended, FileSource};
 use crate::engine::shard::turn::Turn;
-use crate::error::{Error, Result, Version};
 
 /// Replace one line by another, or by none. The old line is hidden then, before the lines that are
 /// shown: it is found and archived like a truncated one.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::session_file::Meta;
+
 use super::identity::Identity;
 use super::promote::{Blank, Candidate};
 use crate::Durability;
-use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};

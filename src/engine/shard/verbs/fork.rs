@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::disk::session_file::SessionTags;
+use sessionlog_core::error::Error;
+use sessionlog_core::session_file::SessionTags;
+use sessionlog_wal::storage::StorageFile;
+
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
@@ -10,8 +13,6 @@ use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::source::FileSource;
 use crate::engine::shard::turn::Turn;
-use crate::error::Error;
-use crate::ground::storage::StorageFile;
 
 /// Become a copy, if there is no such session.
 #[derive(Debug)]

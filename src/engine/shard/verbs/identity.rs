@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::value::RawValue;
+use sessionlog_core::error::{Error, Oversized, Result, check_size};
+use sessionlog_core::session_file::{self, Meta};
 
-use crate::disk::session_file::{self, Meta};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
-use crate::error::{Error, Oversized, Result, check_size};
 
 /// A scope, and aliases.
 #[derive(Debug)]

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+
 use crate::disk::files::backup::{BackupName, Stored};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
-use crate::error::{Error, Result};
 
 /// A number from here on is not kept: later numbers must fit after it.
 const HIGHEST: u64 = 1 << 62;

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::Meta;
+use sessionlog_wal::storage::StorageFile;
+
 use super::identity::Identity;
 use crate::disk::files;
-use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
@@ -13,8 +16,6 @@ use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::source::FileSource;
 use crate::engine::shard::turn::Turn;
-use crate::error::{Error, Result};
-use crate::ground::storage::StorageFile;
 
 /// Take over `candidate`, unless the session has something to lose. Without an identity the session
 /// keeps its own, and any live line is something to lose. Answers true if it did.

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::storage::StorageFile;
+
 use super::promote::Blank;
-use crate::disk::session_file;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::locate::Query;
 use crate::engine::shard::moving::Leaving;
+use crate::engine::shard::number::shard_of;
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
-use crate::error::{Error, Result};
-use crate::ground::storage::StorageFile;
 
 /// Become the session `from`, which is gone then; with `merge`, this session's lines follow it.
 /// Answers true if this session had a history; `None` if the other one must be made
@@ -103,7 +104,7 @@ impl Rename {
         if let Some(third) = third {
             return Err(Error::is_alias(&key, &third));
         }
-        let number = session_file::shard_of(&self.from);
+        let number = shard_of(&self.from);
         let leaving = turn.beside(shard, number, |old, turn| {
             old.look_at_leaving(&self.from, turn)
         });

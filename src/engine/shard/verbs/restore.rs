@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Error;
+use sessionlog_core::session_file::Meta;
+
 use crate::disk::files::backup::{BackupName, BackupReason};
-use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::rebase::{Rebasing, Target};
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
-use crate::error::Error;
 
 /// Go back to the backup of that number.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Error;
+
 use crate::disk::files::backup::BackupReason;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
@@ -9,7 +11,6 @@ use crate::engine::shard::going_back::Beginning;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
-use crate::error::Error;
 
 /// Go back to before a checkpoint.
 #[derive(Debug)]

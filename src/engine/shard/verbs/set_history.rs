@@ -4,7 +4,9 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::disk::session_file::{Meta, TagChange};
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::{Meta, TagChange};
+
 use crate::engine::position::{Place, Position};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
@@ -14,7 +16,6 @@ use crate::engine::shard::session::Session;
 use crate::engine::shard::source::FileSource;
 use crate::engine::shard::turn::Turn;
 use crate::engine::shard::verbs::update::Updated;
-use crate::error::{Error, Result, Version};
 
 /// Replace the history by whole lines, each ended by LF; the answer is the result, as a `T`.
 #[derive(Debug)]

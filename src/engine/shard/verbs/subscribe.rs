@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use sessionlog_wal::sync::watch::{WatchReceiver, WatchSender};
+
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::Standing;
-use crate::ground::sync::watch::{WatchReceiver, WatchSender};
 
 /// Report every change, also if there is no such session yet.
 #[derive(Debug)]

@@ -6,12 +6,15 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::{self, ControlContent, Meta, TagChange};
+use sessionlog_core::stamp::{self, Stamp};
+use sessionlog_wal::storage::StorageFile;
 
 use super::append::{Append, AppendBesides};
 use crate::Durability;
 use crate::disk::files;
 use crate::disk::files::once;
-use crate::disk::session_file::{self, ControlContent, Meta, TagChange};
 use crate::engine::feed::ChangeKind;
 use crate::engine::position::{Keep, Place, Position as Point};
 use crate::engine::shard::Shard;
@@ -22,9 +25,6 @@ use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::{Session, SessionExtent};
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::Tail;
-use crate::error::{Error, Result, Version};
-use crate::ground::clock::{self, Stamp};
-use crate::ground::storage::StorageFile;
 
 /// Change the given fields; the answer is the result, as a `T`.
 #[derive(Debug)]
@@ -62,8 +62,8 @@ impl Dates {
     /// Returns the creation time, if `known` is later or no time.
     fn created_before(&self, known: &str) -> Option<&String> {
         let created = self.created.as_ref()?;
-        let own = clock::parse_nanos(created)?;
-        let is_earlier = clock::parse_nanos(known).is_none_or(|known| own < known);
+        let own = stamp::parse_nanos(created)?;
+        let is_earlier = stamp::parse_nanos(known).is_none_or(|known| own < known);
         is_earlier.then_some(created)
     }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::session_file::Meta;
+
 use super::identity::Identity;
 use crate::Durability;
-use crate::disk::session_file::Meta;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::request::{Absent, Manner, Verb};

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Result};
+
 use crate::disk::files::once;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
@@ -10,7 +12,6 @@ use crate::engine::shard::session::Session;
 use crate::engine::shard::shared::Shared;
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::Snapshot;
-use crate::error::{Error, Result};
 
 /// Read one moment of a session, with the ids of the messages that it took once, as its two files
 /// have them now or will after the next flush. The id of a message that came later would have that

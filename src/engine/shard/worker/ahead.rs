@@ -9,10 +9,11 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use sessionlog_wal::mailbox::Lot;
+
 use super::Worker;
 use crate::engine::shard::inbox::Item;
 use crate::engine::shard::session::Session;
-use crate::ground::mailbox::Lot;
 
 /// Number of changes fetched ahead at a time: their data stays in a processor's own cache until
 /// they are settled.

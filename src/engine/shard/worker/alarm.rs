@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Result;
+use sessionlog_wal::mailbox::EventSender;
+
 use super::event::Event;
 use super::ready::Ready;
 use crate::engine::shard::job;
-use crate::error::Result;
-use crate::ground::mailbox::EventSender;
 
 /// Tells the whole store that it must stop writing.
 #[derive(Debug, Clone)]

@@ -4,6 +4,9 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::sync::slot::Promise;
+
 use super::budget::WriteBudget;
 use super::{FlushTask, Worker};
 use crate::engine::shard::Shard;
@@ -11,8 +14,6 @@ use crate::engine::shard::change::SessionChange;
 use crate::engine::shard::errand::{Errand, ErrandResult, Purpose};
 use crate::engine::shard::flushed::FlushPart;
 use crate::engine::shard::turn::Turn;
-use crate::error::{Error, Result};
-use crate::ground::sync::slot::Promise;
 
 /// The time that settled lines may wait for more before they are written to the session files, when
 /// many sessions are written to: from and to.

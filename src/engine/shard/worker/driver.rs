@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use sessionlog_wal::mailbox::{EventReceiver, Timeout};
+
 use super::Worker;
 use super::event::Event;
 use super::rest::Rest;
 use super::seat::Seat;
 use crate::engine::shard::shared::Shared;
 use crate::engine::supervisor::leader::Leader;
-use crate::ground::mailbox::{EventReceiver, Timeout};
 
 /// The thread's side of the worker. Dropping it ends the worker.
 #[derive(Debug)]

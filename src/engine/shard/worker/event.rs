@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::Error;
+use sessionlog_wal::sync::slot::Promise;
+
 use crate::engine::shard::flushed::FlushPart;
 use crate::engine::shard::job::{JobResult, Owner};
-use crate::error::Error;
-use crate::ground::sync::slot::Promise;
 
 /// An event for a worker.
 #[derive(Debug)]

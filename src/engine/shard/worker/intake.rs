@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use sessionlog_wal::mailbox::Lot;
+use sessionlog_wal::sync::slot::slot;
+
 use super::Worker;
 use super::ahead::AHEAD;
 use crate::engine::shard::inbox::{Inbox, Item, Otherwise, QueuedAppend};
 use crate::engine::shard::request::Command;
 use crate::engine::shard::verbs::append;
-use crate::ground::mailbox::Lot;
-use crate::ground::sync::slot::slot;
 
 /// Number of a shard's commands that may be held back before its inbox is left alone. Held commands
 /// take up no room in the inbox, so callers would keep getting in for as long as the thread is

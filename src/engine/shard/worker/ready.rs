@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disk::session_file::SHARDS;
-use crate::error::{Error, Result};
-use crate::ground::sync::atomic::{AtomicU64, Ordering};
-use crate::ground::sync::{Condvar, Mutex, MutexGuard};
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::sync::atomic::{AtomicU64, Ordering};
+use sessionlog_wal::sync::{Condvar, Mutex, MutexGuard};
+
+use crate::engine::shard::number::SHARDS;
 
 // One bit per shard.
 const _: () = assert!(SHARDS <= u64::BITS as usize);

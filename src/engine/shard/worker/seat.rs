@@ -3,11 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use sessionlog_wal::sync::{Mutex, MutexGuard, wake};
+
 use super::Worker;
 use super::alarm::Alarm;
 use super::event::Event;
 use crate::engine::shard::inbox::Inbox;
-use crate::ground::sync::{Mutex, MutexGuard, wake};
 
 /// The worker, behind the lock of the thread that works on it.
 ///

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use sessionlog_core::error::Error;
 
 use super::Worker;
 use super::ahead::AHEAD;
 use crate::engine::shard::change::Op;
-use crate::error::Error;
 
 impl Worker {
     /// Notes the records of a batch that was written, with its number.

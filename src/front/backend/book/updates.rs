@@ -1,8 +1,9 @@
 //! Changing several things of a session in memory at once, and looking at many.
 
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::TagChange;
+
 use super::Book;
-use crate::disk::session_file::TagChange;
-use crate::error::{Error, Result, Version};
 use crate::front::backend::page::MemorySession;
 use crate::front::handle::editing::dated;
 use crate::front::handle::updates::check_id;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use sessionlog_core::error::{Error, Version};
+use sessionlog_wal::sync::watch::WatchSender;
+
 use crate::engine::feed::{ChangeKind, ChangeNotice, Feed};
 use crate::engine::snapshot::Standing;
-use crate::error::{Error, Version};
 use crate::front::changes::{ChangeFilter, Changes};
 use crate::front::watch::{SessionState, Watch};
-use crate::ground::sync::watch::WatchSender;
 
 /// The changes of a custom store, for its followers. The newest 16,384 are kept for followers that
 /// fall behind.

@@ -1,7 +1,8 @@
 //! The metadata of a session after an older session's history was put before its own.
 
+use sessionlog_core::session_file::Meta;
+
 use crate::SessionMeta;
-use crate::disk::session_file::Meta;
 
 /// The sidecar of a session after an `older` session's history was put before its own, as
 /// [`StoreHandle::merge_session`](crate::StoreHandle::merge_session) does. It combines summary,

@@ -1,10 +1,10 @@
 //! Keys and aliases, and which session they mean.
 
 use serde_json::value::RawValue;
+use sessionlog_core::error::{Oversized, Result, check_size};
+use sessionlog_core::scope;
+use sessionlog_core::session_file::{self, TagChange};
 
-use crate::compat::scope;
-use crate::disk::session_file::{self, TagChange};
-use crate::error::{Oversized, Result, check_size};
 use crate::front::handle::updates::check_id;
 
 /// Refuses a key that no session can have.

@@ -2,13 +2,14 @@
 
 use std::borrow::Borrow;
 
+use sessionlog_core::error::{Error, Oversized, Result, check_size};
+use sessionlog_core::session_file::{self, ControlContent, Conversation, Decoded, Kind, Turns};
+use sessionlog_core::stamp::{self, StampText};
+use sessionlog_wal::clock::{Clock, SystemClock};
 use time::OffsetDateTime;
 
 use crate::Message;
-use crate::disk::session_file::{self, ControlContent, Conversation, Decoded, Kind, Turns};
-use crate::error::{Error, Oversized, Result, check_size};
 use crate::front::handle::editing::dated;
-use crate::ground::clock::{self, Clock, StampText, SystemClock};
 
 /// The kind of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +89,7 @@ fn encoded(
 #[must_use]
 pub fn now() -> (OffsetDateTime, String) {
     let now = SystemClock::default().now();
-    (now, clock::rfc3339(now))
+    (now, stamp::rfc3339(now))
 }
 
 /// The message of a line, if it shows one.

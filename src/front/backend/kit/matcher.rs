@@ -1,7 +1,8 @@
 //! Searching lines of a custom store.
 
+use sessionlog_core::error::Result;
+
 use crate::engine::search::Needle;
-use crate::error::Result;
 use crate::front::search::{MoreHits, Search, SearchHit, SearchQuery};
 use crate::{Position, SessionMeta, SessionQuery};
 

@@ -16,8 +16,6 @@ mod policy;
 mod tags;
 mod whole;
 
-pub use crate::compat::exchange::{export, import};
-pub use crate::disk::session_file::TagChange;
 pub use crate::front::search::{MoreHits, Went};
 pub use backups::{backup, backups_over};
 pub use feed::{ChangeFeed, WatchFeed};
@@ -37,6 +35,8 @@ pub use policy::{
     admits_session, aliases_that_go_along, erased_id, ids_of_session, is_meant, retention_plan,
     retention_query, sought_id,
 };
+pub use sessionlog_core::exchange::{export, import};
+pub use sessionlog_core::session_file::TagChange;
 pub use tags::{decode_tags, encode_tags, tags_of_fork};
 pub use whole::{
     KeptBackup, append_lines, backup_of, date_session, lines_of, message_ids_of, once_ids,

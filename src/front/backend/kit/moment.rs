@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::disk::session_file::{Conversation, Meta};
+use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::session_file::{Conversation, Meta};
+
 use crate::engine::glance::Words;
 use crate::engine::position::Numbering;
 use crate::engine::reader;
 use crate::engine::snapshot::{ConversationMoment, Live, Snapshot, Tail};
 use crate::engine::stats::Counters;
-use crate::error::{Error, Result, Version};
 use crate::front::context::{characters, tokens};
 use crate::front::window::window;
 use crate::{Budget, Message, SessionInfo, SessionMeta, SessionSnapshot, Window};

@@ -1,8 +1,8 @@
 //! The sessions that a query, a retention policy or an erasure means.
 
+use sessionlog_core::session_file::Meta;
 use time::OffsetDateTime;
 
-use crate::disk::session_file::Meta;
 use crate::{Erase, RetentionPlan, RetentionPolicy, SessionInfo, SessionMeta, SessionQuery};
 
 /// True if a query matches a session.

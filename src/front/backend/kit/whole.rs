@@ -1,8 +1,9 @@
 //! Whole sessions of a directory, for copying.
 
+use sessionlog_core::session_file::{self, Carried, SessionTags, TagChange};
+
 use crate::disk::files::backup::{BackupName, Stored};
 use crate::disk::files::once;
-use crate::disk::session_file::{self, Carried, SessionTags, TagChange};
 use crate::engine::shard::verbs::append::Append;
 use crate::engine::shard::verbs::update::Dates;
 use crate::engine::shard::verbs::whole::Whole;

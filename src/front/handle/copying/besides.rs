@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::session_file::log_name;
+use sessionlog_wal::storage::{self, Storage};
+
 use super::{BackupReport, DirectoryCopy};
 use crate::disk::archive::ArchivePart;
-use crate::disk::files::{self, backup};
-use crate::disk::session_file::log_name;
+use crate::disk::files::backup;
 use crate::engine::glance::SessionLines;
-use crate::error::{Error, Result};
-use crate::ground::storage::Storage;
 
 impl DirectoryCopy {
     /// Copies files that name no session and have not become one of `stems`, as they are.
@@ -54,7 +55,7 @@ impl DirectoryCopy {
     ) -> Result<()> {
         let mut done = BTreeSet::new();
         loop {
-            let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
+            let names = storage::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
             let names: BTreeSet<String> = names.into_iter().collect();
             let is_new =
                 |name: &&String| ArchivePart::parse(name).is_some() && !done.contains(*name);
@@ -83,7 +84,7 @@ impl DirectoryCopy {
         report: &mut BackupReport,
         wanted: impl Fn(&str) -> bool,
     ) -> Result<()> {
-        let names = files::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
+        let names = storage::names(storage, dir).map_err(|e| Error::io("list", dir, e))?;
         for name in names {
             let is_marker = backup::parse_number_marker(&name).is_some();
             let copy = in_backups(&name);

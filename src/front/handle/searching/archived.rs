@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
+use sessionlog_core::error::{Error, Result};
+use sessionlog_wal::clock::{Clock, SystemClock};
+
 use super::{Quarry, SearchRest, Work};
 use crate::disk::archive::{ArchivePart, UnderWay, in_order};
 use crate::engine::glance::SessionLines;
 use crate::engine::position::Numbering;
 use crate::engine::search::Room;
-use crate::error::{Error, Result};
 use crate::front::handle::archiving;
 use crate::front::handle::finding::{ListedSession, Sight};
-use crate::ground::clock::{Clock, SystemClock};
 
 /// The parts of all sessions in the archive, as last looked at.
 #[derive(Debug, Default)]

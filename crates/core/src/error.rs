@@ -73,7 +73,7 @@ pub enum Error {
     },
 
     /// Another process (or another `Store` in this one) writes to the directory; it can still be
-    /// opened read-only. Or another [`Context`](crate::Context) writes to the context file; it can
+    /// opened read-only. Or another `Context` writes to the context file; it can
     /// still be read, and written to once the last clone of that context is dropped.
     #[error("{path} is locked by another writer{}; opening it read-only needs no lock", .pid.map(|p| format!(" (process {p})")).unwrap_or_default())]
     Locked {
@@ -85,7 +85,7 @@ pub enum Error {
 
     /// A file in a store's directory was to be written to, or created, without the store. Data that
     /// the store acknowledged or holds in its journal would be lost. Nothing was written. For a
-    /// session's conversation use [`StoreHandle::context`](crate::StoreHandle::context).
+    /// session's conversation use `StoreHandle::context`.
     #[error("{path} is in the directory of a store; only the store writes there")]
     InStore {
         /// The file.
@@ -194,7 +194,7 @@ pub enum Error {
     },
 
     /// The session of this key has messages or a summary, and another session was to be renamed to
-    /// it. Nothing was changed; [`StoreHandle::merge_session`](crate::StoreHandle::merge_session)
+    /// it. Nothing was changed; `StoreHandle::merge_session`
     /// puts the other's messages before its own.
     #[error("session {key:?} has a history of its own: merge the sessions instead")]
     HasHistory {
@@ -241,7 +241,7 @@ pub enum Error {
     },
 
     /// A window of a conversation would hold a tool's result without its call, or a call without
-    /// its result; [`Budget::unpaired`](crate::Budget::unpaired) offers other treatments.
+    /// its result; `Budget::unpaired` offers other treatments.
     #[error("tool call {id:?} of session {key:?} lacks its other half")]
     ToolCallUnpaired {
         /// The session.
@@ -288,7 +288,7 @@ pub enum Error {
 
     /// Committed data is damaged: the journal, or the store's identity. Nothing was removed, and
     /// opening again finds the same. (A damaged or missing file of one session costs that session
-    /// alone, and is listed in the [`RecoveryReport`](crate::RecoveryReport).)
+    /// alone, and is listed in the `RecoveryReport`.)
     #[error("{path} is corrupt: {detail} (Store::verify tells more, Store::repair mends)")]
     Corrupt {
         /// The damaged file.
@@ -311,11 +311,13 @@ pub enum Error {
 
 impl Error {
     /// The error for a position that the session's history does not have.
+    #[must_use]
     pub fn no_position(key: &str) -> Self {
         Self::PositionNotFound { key: key.into() }
     }
 
     /// The error for a text that had to be a session's key but is an alias of this session.
+    #[must_use]
     pub fn is_alias(alias: &str, key: &str) -> Self {
         Self::IsAlias {
             alias: alias.into(),
@@ -324,6 +326,7 @@ impl Error {
     }
 
     /// The error for a write to a deleted session.
+    #[must_use]
     pub fn deleted_key() -> Self {
         Self::InvalidKey {
             reason: "it is that of a deleted session",
@@ -331,6 +334,7 @@ impl Error {
     }
 
     /// The error for a session that was to be renamed to the key that it has.
+    #[must_use]
     pub fn own_key() -> Self {
         Self::InvalidKey {
             reason: "the session has this key already",
@@ -338,6 +342,7 @@ impl Error {
     }
 
     /// Wraps an operating system error, telling a full disk apart.
+    #[must_use]
     pub fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         if is_full(&source) {
             Self::StorageFull { path: path.into() }
@@ -354,6 +359,7 @@ impl Error {
 impl Error {
     /// The error for a failed sync of `path`. The state of the data it covered is unknown, unless
     /// the sync failed for want of a descriptor.
+    #[must_use]
     pub fn sync(path: &Path, source: io::Error) -> Self {
         let error = Self::io("sync", path, source);
         if error.out_of_descriptors() {
@@ -365,6 +371,7 @@ impl Error {
     }
 
     /// The reason for a store to stop because of this.
+    #[must_use]
     pub fn reason(&self) -> Arc<str> {
         match self {
             Self::Poisoned { reason } => reason.clone(),
@@ -373,18 +380,21 @@ impl Error {
     }
 
     /// True if the process, or the system, has no descriptor left.
+    #[must_use]
     pub fn out_of_descriptors(&self) -> bool {
         // EMFILE and ENFILE.
         matches!(self, Self::Io { source, .. } if matches!(source.raw_os_error(), Some(23 | 24)))
     }
 
     /// True if the same call may succeed later without anything being reopened.
+    #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::StorageFull { .. }) || self.out_of_descriptors()
     }
 }
 
 /// True if an error means that space or quota ran out.
+#[must_use]
 pub fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

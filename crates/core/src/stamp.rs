@@ -16,12 +16,14 @@ pub fn rfc3339(when: OffsetDateTime) -> String {
 }
 
 /// Parses a time in RFC 3339; `None` if it was never set.
+#[must_use]
 pub fn parse(text: &str) -> Option<OffsetDateTime> {
     let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
     Some(time).filter(|_| text != ZERO_TIME)
 }
 
 /// The time in nanoseconds since 1970, limited to the range from 1677 to 2262.
+#[must_use]
 pub fn nanos(time: OffsetDateTime) -> i64 {
     let nanos = time.unix_timestamp_nanos();
     i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
@@ -41,13 +43,15 @@ pub const ZERO_TIME: &str = "0001-01-01T00:00:00Z";
 pub enum Stamp {
     /// No time was ever set.
     Never,
-    /// Nanoseconds since 1970, written as [`rfc3339`](rfc3339) does.
+    /// Nanoseconds since 1970, written as [`rfc3339`] does.
     At(i64),
     /// Any other text, unchanged.
     Odd(Arc<String>),
 }
 
 impl Stamp {
+    /// The stamp of `when`.
+    #[must_use]
     pub fn of(when: OffsetDateTime) -> Self {
         match i64::try_from(when.unix_timestamp_nanos()) {
             Ok(at) => Self::At(at),
@@ -65,6 +69,7 @@ impl Stamp {
     }
 
     /// Nanoseconds since 1970; `None` if it was never set or cannot be parsed.
+    #[must_use]
     pub fn nanos(&self) -> Option<i64> {
         match self {
             Self::Never => None,
@@ -94,7 +99,9 @@ impl fmt::Display for Stamp {
 /// The text of a time, made without an allocation if it has our form.
 #[derive(Clone, Debug)]
 pub enum StampText {
+    /// In our form.
     Short(ArrayString<SHORT>),
+    /// As another program wrote it.
     Long(Arc<String>),
 }
 
@@ -102,12 +109,14 @@ pub enum StampText {
 const SHORT: usize = "2026-01-02T03:04:05.123456789Z".len();
 
 impl StampText {
-    /// The text of `when`, as in [`rfc3339`](rfc3339).
+    /// The text of `when`, as in [`rfc3339`].
     pub fn of(when: OffsetDateTime) -> Self {
         let utc = when.checked_to_offset(UtcOffset::UTC).and_then(utc);
         Self::Short(utc.unwrap_or_else(zero))
     }
 
+    /// Returns the text.
+    #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
             Self::Short(text) => text,

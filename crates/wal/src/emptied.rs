@@ -13,6 +13,7 @@ thread_local! {
 }
 
 /// An empty buffer, with the memory of a returned one if there is one.
+#[must_use]
 pub fn buffer() -> Vec<u8> {
     // A thread whose locals are gone is ending.
     let own = OWN.try_with(|own| own.borrow_mut().pop());

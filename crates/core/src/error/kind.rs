@@ -21,14 +21,14 @@ pub enum ErrorKind {
     StorageFull,
     /// The store, or the file, is open for reading only, or belongs to a store.
     ReadOnly,
-    /// The store behind a [`SessionStore`](crate::backend::SessionStore) does not have this verb.
+    /// The store behind a `SessionStore` does not have this verb.
     Unsupported,
     /// The store was closed, or the runtime that a read runs in shuts down.
     Closed,
     /// The store stopped writing. Close it and open it again, which recovers it.
     Poisoned,
-    /// Committed data is damaged: [`Store::verify`](crate::Store::verify) reports details,
-    /// [`Store::repair`](crate::Store::repair) mends it.
+    /// Committed data is damaged: `Store::verify` reports details,
+    /// `Store::repair` mends it.
     Corrupt,
     /// The operating system refused, for the reason given.
     Io,

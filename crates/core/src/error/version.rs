@@ -12,14 +12,14 @@ use super::{Error, Result};
 ///
 /// A version is valid within the process that opened the store for writing. After the next open
 /// every session has another one, so that a caller with an old version gets
-/// [`VersionConflict`](crate::Error::VersionConflict) rather than the wrong state. It is written as
+/// [`VersionConflict`](crate::error::Error::VersionConflict) rather than the wrong state. It is written as
 /// hexadecimal text, also by serde, because many JSON readers are exact only up to 2⁵³.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Version(u64);
 
 impl Version {
-    /// The version of a session that does not exist. To [expect](crate::Update::expect) it is to
+    /// The version of a session that does not exist. To expect it (`Update::expect`) is to
     /// create the session, or fail.
     pub const ABSENT: Self = Self(0);
 

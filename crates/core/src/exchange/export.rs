@@ -76,6 +76,7 @@ impl ExportOptions {
     }
 
     /// The shape.
+    #[must_use]
     pub fn format(self) -> Format {
         self.format
     }
@@ -168,6 +169,7 @@ impl Export {
     }
 
     /// Reports that the session's title is not in the export, if it has one.
+    #[must_use]
     pub fn without_title(mut self, title: &str) -> Self {
         if !title.is_empty() {
             self.leave_out(None, "the title: the shape has no place for it");

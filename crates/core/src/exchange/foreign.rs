@@ -25,7 +25,7 @@ impl Transcript {
     /// before LF are ignored.
     ///
     /// # Errors
-    /// [`Error::InvalidMessage`](crate::Error::InvalidMessage), with the line or the number of the
+    /// [`Error::InvalidMessage`](crate::error::Error::InvalidMessage), with the line or the number of the
     /// item that does not have that shape, or if the shape is not recognised.
     pub fn read(text: &str, format: Option<Format>) -> Result<Self> {
         let (text, replaced) = lenient::tidy(text);

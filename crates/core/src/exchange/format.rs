@@ -1,11 +1,11 @@
 //! The shapes of conversations.
 
-/// The shape of a conversation in [`StoreHandle::export`](crate::StoreHandle::export) and
-/// [`StoreHandle::import`](crate::StoreHandle::import).
+/// The shape of a conversation in `StoreHandle::export` and
+/// `StoreHandle::import`.
 ///
 /// Exports for a model are conversations that it accepts: the results of tools stand directly after
 /// their calls, ids and arguments are valid, no message is blank.
-/// [`Export::left_out`](crate::Export::left_out) lists what was left out.
+/// [`Export::left_out`](crate::exchange::Export::left_out) lists what was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -33,7 +33,7 @@ pub enum Format {
     Codex,
     /// A session of Gemini CLI, `chats/session-*.json`.
     GeminiCli,
-    /// A context file of kimi-cli; [`export_kimi`](crate::export_kimi) writes one.
+    /// A context file of kimi-cli; `export_kimi` writes one.
     KimiCli,
     /// The records of an agent of Kimi Code, `agents/*/wire.jsonl`.
     KimiCode,
@@ -43,6 +43,6 @@ pub enum Format {
     /// A session of `OpenClaw`, or of another agent with pi's files.
     OpenClaw,
     /// A session of PicoClaw's older manager, one JSON object;
-    /// [`export_picoclaw`](crate::export_picoclaw) writes the files of its store.
+    /// `export_picoclaw` writes the files of its store.
     Picoclaw,
 }

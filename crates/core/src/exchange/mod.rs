@@ -110,7 +110,9 @@ pub fn export(
 
 /// The parts of a conversation before its messages.
 pub struct Head<'a> {
+    /// The system prompt.
     pub prompt: Option<String>,
+    /// The summary; may be empty.
     pub summary: &'a str,
     /// The session's title; empty if it has none.
     pub title: &'a str,
@@ -187,6 +189,7 @@ fn in_order(
 }
 
 /// Adds the session's key to the error.
+#[must_use]
 pub fn of_session(error: Error, session: &str) -> Error {
     match error {
         Error::ToolCallUnpaired { id, .. } => Error::ToolCallUnpaired {

@@ -10,7 +10,7 @@ use crate::session_file::{Attachment, Message, ToolCall};
 
 /// One thing in a message for a model: a text, a picture, a tool call.
 ///
-/// [`Message::parts`] lists them, [`Budget::part_counter`](crate::Budget::part_counter) prices
+/// [`Message::parts`] lists them, `Budget::part_counter` prices
 /// them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part<'a> {

@@ -242,7 +242,7 @@ impl ResponsesReader {
     ///
     /// # Errors
     /// `InvalidMessage`.
-    pub fn take(&mut self, item: &Value, time: Option<&str>) -> Result<()> {
+    pub(super) fn take(&mut self, item: &Value, time: Option<&str>) -> Result<()> {
         let kind = item["type"].as_str().unwrap_or_default();
         let named = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
         match kind {
@@ -313,7 +313,7 @@ impl ResponsesReader {
     ///
     /// # Errors
     /// `InvalidMessage`.
-    pub fn push(&mut self, message: Message) -> Result<()> {
+    pub(super) fn push(&mut self, message: Message) -> Result<()> {
         self.close()?;
         self.messages.push(message);
         Ok(())
@@ -323,7 +323,7 @@ impl ResponsesReader {
     ///
     /// # Errors
     /// `InvalidMessage`.
-    pub fn end(mut self) -> Result<(Vec<Message>, Vec<String>)> {
+    pub(super) fn end(mut self) -> Result<(Vec<Message>, Vec<String>)> {
         self.close()?;
         Ok((self.messages, self.skipped))
     }

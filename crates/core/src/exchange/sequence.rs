@@ -33,14 +33,20 @@ pub struct SequenceFault {
     pub at: usize,
     /// The call's id.
     pub id: String,
+    /// The kind of fault.
     pub kind: FaultKind,
 }
 
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
+    /// A call has no result.
     CallWithoutResult,
+    /// A result has no call.
     ResultWithoutCall,
+    /// A call has more than one result.
     SecondResult,
+    /// A message has two calls of one id.
     SecondCall,
     /// A call in a message of another role than the assistant.
     CallOfOthers,
@@ -52,6 +58,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// The fault as a report names it; `None` if nothing is lost by it.
+    #[must_use]
     pub fn loss(self) -> Option<&'static str> {
         Some(match self {
             Self::CallWithoutResult => "a tool call without its result",
@@ -70,6 +77,7 @@ impl FaultKind {
 /// message that has one. Calls and results without their other half are left out, and so are
 /// duplicates; the rest of a message with such calls stays. With [`Unpaired::Answer`] a call
 /// without a result gets one that says so.
+#[must_use]
 pub fn arrange(messages: Vec<Message>, unpaired: Unpaired) -> Arranged {
     let mut arranged = Arranged::default();
     let mut plan = SequencePlan::of(messages, &mut arranged);

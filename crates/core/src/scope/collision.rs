@@ -53,6 +53,7 @@ pub fn collides(stored: &RawValue, new: &SessionScope) -> bool {
 
 /// Returns true if the existing session `key` may have the scope `new` in place of `stored`. A text
 /// that is not a scope says nothing about the session's conversation.
+#[must_use]
 pub fn may_follow(key: &str, stored: Option<&RawValue>, new: &RawValue) -> bool {
     let same = stored.is_some_and(|stored| stored.get() == new.get());
     same || SessionScope::from_json(new.get()).map_or(true, |new| may_take(key, stored, &new))

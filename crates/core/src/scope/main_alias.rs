@@ -8,6 +8,7 @@ use crate::session_file::{SessionScope, fold};
 
 /// True if an opaque `alias` is the main key of an agent named by one of `names` or `scopes`. A
 /// hash alone does not name its agent, and no session may inherit an agent's main history.
+#[must_use]
 pub fn is_main_of(alias: &str, names: &[String], scopes: [Option<&RawValue>; 2]) -> bool {
     if !is_opaque_session_key(alias) {
         return false;

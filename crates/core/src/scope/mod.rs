@@ -63,7 +63,7 @@
 //! all other keys unchanged, and keeps only those older keys that lead to this conversation alone.
 //! A gateway that gets its ids from strangers calls it on every allocation. A store also checks
 //! [`collides`], and gives a session of unknown origin to no scope that could be a forgery
-//! ([`Error::ScopeConflict`](crate::Error::ScopeConflict)).
+//! ([`Error::ScopeConflict`](crate::error::Error::ScopeConflict)).
 
 mod allocate;
 mod collision;

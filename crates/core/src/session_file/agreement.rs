@@ -14,22 +14,35 @@ use super::layout::flatten;
     reason = "one for each field of a sidecar"
 )]
 pub struct Agreement {
+    /// True if both have the same key.
     pub key: bool,
+    /// True if both have the same summary.
     pub summary: bool,
+    /// True if both have the same number of hidden lines.
     pub skip: bool,
+    /// True if both have the same number of lines.
     pub count: bool,
+    /// True if both have the same beginning.
     pub created_at: bool,
+    /// True if both have the same time of the last change.
     pub updated_at: bool,
+    /// True if both have the same scope.
     pub scope: bool,
+    /// True if both have the same aliases.
     pub aliases: bool,
+    /// True if both have the same title.
     pub title: bool,
+    /// True if both have the same labels.
     pub labels: bool,
+    /// True if both have the same pin.
     pub pinned: bool,
+    /// True if both have the same unknown fields.
     pub unknown: bool,
 }
 
 impl SessionMeta {
     /// The fields in which this equals `other`.
+    #[must_use]
     pub fn agreement(&self, other: &Self) -> Agreement {
         let Self {
             key,
@@ -61,6 +74,7 @@ impl SessionMeta {
 
 impl Agreement {
     /// The fields in which one of the two agrees.
+    #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
             key: self.key || other.key,

@@ -48,6 +48,7 @@ impl Carried {
 
 /// A control record after the lines before it were dropped or replaced: a checkpoint becomes lost,
 /// and only numbers the next one.
+#[must_use]
 pub fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
     match decode(raw) {
         Decoded::Control(Control::Checkpoint { id, lost: false }) => {
@@ -63,6 +64,7 @@ pub fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
 /// Such a reader would revert to a lost checkpoint, and if it stood in front, that would remove
 /// everything. So it is kept only if it numbers the next one, and then at the end, where a revert
 /// to it removes nothing.
+#[must_use]
 pub fn without_hidden(hidden: &[u8], live: &[u8]) -> Vec<u8> {
     let mut carried = Carried::default();
     for (_, raw) in lines(hidden) {

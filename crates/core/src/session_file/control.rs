@@ -50,11 +50,13 @@ pub(super) fn decode(text: &str) -> Option<Control> {
 }
 
 /// The line of a token count, without its line feed, as kimi-cli writes it.
+#[must_use]
 pub fn encode_usage(token_count: i64) -> String {
     format!(r#"{{"role": "_usage", "token_count": {token_count}}}"#)
 }
 
 /// The line of a checkpoint, without its line feed, as kimi-cli writes it.
+#[must_use]
 pub fn encode_checkpoint(id: i64) -> String {
     format!(r#"{{"role": "_checkpoint", "id": {id}}}"#)
 }
@@ -66,12 +68,14 @@ pub(super) fn encode_lost_checkpoint(id: i64) -> String {
 
 /// The line of the message that tells the model of a checkpoint, without its
 /// line feed, as kimi-cli writes it.
+#[must_use]
 pub fn encode_checkpoint_message(id: i64) -> String {
     format!(r#"{{"role":"user","content":"<system>CHECKPOINT {id}</system>"}}"#)
 }
 
 /// The line of a system prompt, without its line feed, as kimi-cli writes it:
 /// in ASCII.
+#[must_use]
 pub fn encode_system_prompt(content: &str) -> String {
     let mut line = String::from(r#"{"role": "_system_prompt", "content": "#);
     push_ascii_string(&mut line, content);

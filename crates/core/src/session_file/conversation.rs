@@ -24,18 +24,23 @@ pub struct ControlMark {
     pub offset: u64,
     /// The number of lines before it.
     pub lines: u64,
+    /// Its contents.
     pub what: ControlContent,
 }
 
 /// The contents of a control record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlContent {
+    /// The tokens used so far.
     Usage(i64),
+    /// A checkpoint.
     Checkpoint {
+        /// Its number.
         id: i64,
         /// See [`Control::Checkpoint`].
         lost: bool,
     },
+    /// The system prompt.
     SystemPrompt(Arc<str>),
 }
 
@@ -74,6 +79,7 @@ impl Conversation {
     }
 
     /// The conversation at the end of `..end`.
+    #[must_use]
     pub fn before(&self, end: u64) -> Before<'_> {
         let kept = self.marks.partition_point(|mark| mark.offset < end);
         Before {
@@ -90,11 +96,13 @@ pub struct Before<'a> {
 
 impl<'a> Before<'a> {
     /// The contents of the last record.
+    #[must_use]
     pub fn last(self) -> Option<&'a ControlContent> {
         self.marks.last().map(|mark| &mark.what)
     }
 
     /// The last token count, 0 before the first, and the offset of its record.
+    #[must_use]
     pub fn usage(self) -> (i64, Option<u64>) {
         let last = self.marks.iter().rev().find_map(|mark| match mark.what {
             ControlContent::Usage(token_count) => Some((token_count, Some(mark.offset))),
@@ -112,11 +120,13 @@ impl<'a> Before<'a> {
     }
 
     /// The number of checkpoints as kimi-cli counts them: one more than the last id.
+    #[must_use]
     pub fn n_checkpoints(self) -> i64 {
         self.ids().last().map_or(0, |id| id.saturating_add(1))
     }
 
     /// The id of the next checkpoint.
+    #[must_use]
     pub fn next_checkpoint(self) -> i64 {
         free_checkpoint(&self.ids())
     }
@@ -129,6 +139,7 @@ impl<'a> Before<'a> {
     }
 
     /// The last system prompt.
+    #[must_use]
     pub fn system_prompt(self) -> Option<&'a Arc<str>> {
         self.marks.iter().rev().find_map(|mark| match &mark.what {
             ControlContent::SystemPrompt(content) => Some(content),
@@ -137,6 +148,7 @@ impl<'a> Before<'a> {
     }
 
     /// The first checkpoint with this id among the live lines, which begin at `start`.
+    #[must_use]
     pub fn checkpoint(self, id: i64, start: u64) -> Option<&'a ControlMark> {
         let sought = ControlContent::Checkpoint { id, lost: false };
         self.live(start).find(|mark| mark.what == sought)

@@ -29,6 +29,7 @@ struct FormerNames {
 }
 
 /// The key of a session after its deletion: its former key comes last, if it is not too long.
+#[must_use]
 pub fn deleted_key(key: &str, at: OffsetDateTime) -> String {
     let at = at.to_offset(UtcOffset::UTC);
     let time = format!(
@@ -64,17 +65,20 @@ fn parts(key: &str) -> Option<(String, &str)> {
 }
 
 /// True if a key is that of a deleted session.
+#[must_use]
 pub fn is_deleted_key(key: &str) -> bool {
     parts(key).is_some()
 }
 
 /// The former key of a deleted session, as far as its present key tells; any other key unchanged.
+#[must_use]
 pub fn key_before(key: &str) -> &str {
     parts(key).map_or(key, |(_, before)| before)
 }
 
 /// The time of a session's deletion, in RFC 3339; `None` if the key is not that of a deleted
 /// session.
+#[must_use]
 pub fn deleted_at(key: &str) -> Option<String> {
     parts(key).map(|(time, _)| time)
 }
@@ -83,6 +87,7 @@ impl MetaText {
     /// The metadata of this session after its deletion under the key `key`: without aliases, which
     /// then mean what they would mean without this session. `is_key` tells which aliases are keys
     /// of other sessions.
+    #[must_use]
     pub fn deleted(&self, key: &str, is_key: impl Fn(&str) -> bool) -> Self {
         let over = self.aliases.iter().filter(|alias| is_key(alias));
         let names = FormerNames {
@@ -99,6 +104,7 @@ impl MetaText {
     }
 
     /// The metadata before the deletion; unchanged if this is not a deleted session.
+    #[must_use]
     pub fn undeleted(&self) -> Cow<'_, Self> {
         if !is_deleted_key(&self.key) {
             return Cow::Borrowed(self);
@@ -111,6 +117,7 @@ impl MetaText {
     }
 
     /// The former aliases of a deleted session that were also keys of other sessions.
+    #[must_use]
     pub fn aliases_over_keys(&self) -> Vec<String> {
         self.names().over
     }
@@ -134,6 +141,7 @@ impl MetaText {
 impl Meta {
     /// The key and the sidecar of the session `key` before its deletion; both unchanged if it is
     /// not a deleted session.
+    #[must_use]
     pub fn undeleted<'a>(&'a self, key: &'a str) -> (Cow<'a, str>, Cow<'a, Self>) {
         match self.text.undeleted() {
             Cow::Owned(text) => {

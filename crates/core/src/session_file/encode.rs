@@ -135,6 +135,7 @@ impl Visitor for GoWriter<'_> {
 }
 
 /// A text as it stands in files, quotes included.
+#[must_use]
 pub fn encode_string(text: &str) -> String {
     let mut out = Vec::new();
     write_string(text, &mut out);

@@ -30,6 +30,7 @@ pub(crate) fn to_lower(text: &str) -> Cow<'_, str> {
 }
 
 /// `text` without white space around it, in lower case.
+#[must_use]
 pub fn fold(text: &str) -> Cow<'_, str> {
     to_lower(text.trim())
 }
@@ -64,6 +65,7 @@ pub enum NameRule {
 
 impl NameRule {
     /// The folded name: two names with different results have two files.
+    #[must_use]
     pub fn fold(self, name: &str) -> Cow<'_, str> {
         match self {
             Self::Folds => fold_name(name),

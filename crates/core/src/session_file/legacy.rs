@@ -28,10 +28,13 @@ const FIELDS: [&str; 7] = [
 pub struct LegacySession {
     /// `""` if the file names none.
     pub key: String,
+    /// The messages, oldest first.
     pub messages: Vec<Message>,
+    /// The summary; may be empty.
     pub summary: String,
-    /// The times when it was first and last written to.
+    /// The time when it was first written to.
     pub created: String,
+    /// The time when it was last written to.
     pub updated: String,
     /// Ours: the older manager ignores it, and writes the file without it.
     pub scope: Option<Box<RawValue>>,
@@ -58,6 +61,7 @@ impl Default for LegacySession {
 
 /// The file of a session, exactly as the older manager writes it, with the unknown fields of
 /// messages after the known ones, and scope, aliases and tags at the end, if any.
+#[must_use]
 pub fn encode(session: &LegacySession) -> Vec<u8> {
     let mut flat = Vec::new();
     let mut field = |name: &str, write: &dyn Fn(&mut Vec<u8>)| {
@@ -107,12 +111,14 @@ pub fn decode(bytes: &[u8]) -> Result<LegacySession, String> {
 }
 
 /// True if a file with the name of a sidecar is not one, but holds a session of the older manager.
+#[must_use]
 pub fn holds_session(bytes: &[u8]) -> bool {
     key_of(bytes).is_some()
 }
 
 /// True if such a session is in the file in which the older manager kept it: it gave the session
 /// `x.meta` the name `x.meta.json`.
+#[must_use]
 pub fn holds_own_session(file_name: &str, bytes: &[u8]) -> bool {
     let stem = file_name.strip_suffix(".json");
     key_of(bytes).is_some_and(|key| Some(&*plain_stem(&key)) == stem)

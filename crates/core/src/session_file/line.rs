@@ -67,6 +67,7 @@ pub fn decode(raw: &[u8]) -> Decoded {
 }
 
 /// The kind of a line, without building its message.
+#[must_use]
 pub fn classify(raw: &[u8]) -> Kind {
     let Some(record) = record(raw) else {
         return Kind::Blank;
@@ -83,6 +84,7 @@ pub fn classify(raw: &[u8]) -> Kind {
 
 /// The line of `message` without its line feed, as PicoClaw writes it, followed by its unknown
 /// fields. `now` is its time if it has none.
+#[must_use]
 pub fn encode(message: &Message, now: Option<&str>) -> Vec<u8> {
     let mut line = Vec::new();
     encode_onto(message, now, &mut line);

@@ -283,6 +283,7 @@ impl Message {
 
     /// True if it is reasoning without an answer, which PicoClaw never stores and never shows. A
     /// list of parts is not.
+    #[must_use]
     pub fn is_transient(&self) -> bool {
         let Content::Text(content) = &self.content else {
             return false;
@@ -297,6 +298,9 @@ impl Message {
 
     /// Refuses a message that would not read back as one: a line whose role starts with `_` is a
     /// control record, unless it has the time that PicoClaw gives.
+    ///
+    /// # Errors
+    /// [`Error::InvalidMessage`].
     pub fn check_writable(&self) -> Result<()> {
         if self.created_at.is_none() {
             check_role(&self.role)?;
@@ -306,6 +310,9 @@ impl Message {
 }
 
 /// Refuses a role that a new message must not have.
+///
+/// # Errors
+/// [`Error::InvalidMessage`].
 pub fn check_role(role: &str) -> Result<()> {
     if role.starts_with('_') {
         return Err(invalid("roles that start with _ are for control records"));

@@ -12,9 +12,13 @@ use crate::stamp::{self, Stamp, ZERO_TIME};
 /// they leave alone.
 #[derive(Debug)]
 pub struct Meta {
+    /// The part that appends leave alone.
     pub text: Arc<MetaText>,
+    /// The number of hidden lines in front.
     pub skip: i64,
+    /// The number of all lines.
     pub count: i64,
+    /// The time of the last change.
     pub updated_at: Stamp,
     /// Its version in this process; no file contains it.
     pub version: Version,
@@ -35,11 +39,17 @@ pub struct MetaStep {
 /// The part of a sidecar that appends leave alone.
 #[derive(Debug, Clone)]
 pub struct MetaText {
+    /// The key.
     pub key: String,
+    /// The summary; may be empty.
     pub summary: String,
+    /// The time when the session began, as text.
     pub created_at: String,
+    /// The scope, as JSON text.
     pub scope: Option<Box<RawValue>>,
+    /// The aliases, none twice.
     pub aliases: Vec<String>,
+    /// Title, labels, pin and unknown fields.
     pub tags: SessionTags,
 }
 
@@ -111,6 +121,8 @@ impl Clone for Meta {
 }
 
 impl Meta {
+    /// Takes a sidecar apart.
+    #[must_use]
     pub fn of(meta: SessionMeta) -> Self {
         let SessionMeta {
             key,
@@ -140,6 +152,7 @@ impl Meta {
     }
 
     /// The sidecar with `key`, if it names no key itself.
+    #[must_use]
     pub fn named(mut meta: SessionMeta, key: &str) -> Self {
         if meta.key.is_empty() {
             key.clone_into(&mut meta.key);
@@ -147,10 +160,14 @@ impl Meta {
         Self::of(meta)
     }
 
+    /// The sidecar of a session that has none.
+    #[must_use]
     pub fn empty(key: &str) -> Self {
         Self::of(SessionMeta::empty(key))
     }
 
+    /// Puts the sidecar together.
+    #[must_use]
     pub fn to_sidecar(&self) -> SessionMeta {
         let text = &*self.text;
         SessionMeta {
@@ -167,6 +184,7 @@ impl Meta {
     }
 
     /// The step that makes this from `before`.
+    #[must_use]
     pub fn step_from(&self, before: &Self) -> MetaStep {
         let same = Arc::ptr_eq(&self.text, &before.text);
         MetaStep {
@@ -180,6 +198,7 @@ impl Meta {
 
     /// True if its text equals the one before `step`, except for the times of creation and change,
     /// and the lines.
+    #[must_use]
     pub fn keeps_its_text(&self, step: &MetaStep) -> bool {
         let text = step.text.as_ref();
         text.is_none_or(|text| self.text.says_what(text))

@@ -1,7 +1,6 @@
 //! One session on disk: lines, control records, the sidecar, and file names.
 //!
-//! Everything here is pure: bytes in, values out. [`files`](super::files) and the floors above read
-//! and write the files.
+//! Everything here is pure: bytes in, values out.
 //!
 //! # Names
 //!

@@ -23,21 +23,25 @@ const MAX_PREFIX_BYTES: usize = 80;
 
 /// The file name that PicoClaw gives a key, without extension. Several keys can share it, and it
 /// may be unsafe.
+#[must_use]
 pub fn plain_stem(key: &str) -> String {
     key.replace([':', '/', '\\'], "_")
 }
 
 /// The name of a session's log.
+#[must_use]
 pub fn log_name(stem: &str) -> String {
     format!("{stem}{LOG}")
 }
 
 /// The name of a session's sidecar.
+#[must_use]
 pub fn sidecar_name(stem: &str) -> String {
     format!("{stem}{SIDECAR}")
 }
 
 /// The order of the sidecars of two stems by their file names, as `PicoClaw` lists them.
+#[must_use]
 pub fn file_order(a: &str, b: &str) -> Ordering {
     let shared = a.len().min(b.len());
     let (a, b) = (a.as_bytes(), b.as_bytes());
@@ -77,6 +81,7 @@ pub fn hashed_stem(key: &str) -> String {
 }
 
 /// FNV-1a, 32 bits.
+#[must_use]
 pub fn fnv1a32(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
@@ -115,6 +120,7 @@ pub fn normalize_aliases(canonical: &str, aliases: &[String]) -> Vec<String> {
 }
 
 /// True if an alias names an agent's main session. No session may inherit its history.
+#[must_use]
 pub fn is_main_alias(alias: &str) -> bool {
     let mut parts = alias.split(':');
     let main = parts.next() == Some("agent") && parts.next().is_some();
@@ -130,6 +136,7 @@ pub fn is_main_alias(alias: &str) -> bool {
 }
 
 /// True if a key resolves to itself as soon as its files exist, before any alias is looked at.
+#[must_use]
 pub fn short_circuits(key: &str) -> bool {
     let key = key.trim();
     !key.is_empty() && !key.contains([':', '/', '\\'])
@@ -153,6 +160,7 @@ fn is_reserved(stem: &str) -> bool {
 }
 
 /// A SHA-256 in lower-case hexadecimal.
+#[must_use]
 pub fn sha256_hex(bytes: &[u8]) -> String {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     let digest = Sha256::digest(bytes);

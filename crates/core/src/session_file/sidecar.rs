@@ -57,7 +57,7 @@ pub struct SessionMeta {
     pub tags: SessionTags,
 }
 
-/// As [`Store`](crate::Store) reads a sidecar: unknown fields are kept.
+/// As `Store` reads a sidecar: unknown fields are kept.
 impl<'de> Deserialize<'de> for SessionMeta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = buffered::text(deserializer)?;
@@ -79,6 +79,7 @@ impl SessionMeta {
     }
 
     /// The time when it last changed, in nanoseconds since 1970; long ago if it cannot be parsed.
+    #[must_use]
     pub fn updated_nanos(&self) -> i64 {
         stamp::parse_nanos(&self.updated_at).unwrap_or(i64::MIN)
     }
@@ -109,6 +110,7 @@ const COUNT_WIDTH: usize = 8;
 
 /// The sidecar's bytes, as Go's `json.MarshalIndent` writes them, plus blanks after the count. On
 /// one line if indenting would make it large.
+#[must_use]
 pub fn encode(meta: &SessionMeta) -> Vec<u8> {
     let mut bytes = lay_out(&fields(meta));
     if let Some(before) = memmem::find(&bytes, COUNT) {
@@ -123,11 +125,13 @@ fn blanks(meta: &SessionMeta) -> usize {
 }
 
 /// True if a sidecar has the bytes that [`encode`] writes, or that Go writes.
+#[must_use]
 pub fn is_laid_out(bytes: &[u8], meta: &SessionMeta) -> bool {
     bytes == encode(meta) || bytes == lay_out(&fields(meta))
 }
 
 /// True if a sidecar has the bytes that only [`encode`] writes, and no other program.
+#[must_use]
 pub fn is_own(bytes: &[u8], meta: &SessionMeta) -> bool {
     bytes == encode(meta) && bytes != lay_out(&fields(meta))
 }
@@ -193,12 +197,14 @@ fn with_a_digit_more(old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// True if `count` is written [on the way](on_the_way) from `old` to `new`.
+#[must_use]
 pub fn is_on_the_way(old: i64, count: i64, new: i64) -> bool {
     let [old, count, new] = [old, count, new].map(|count| count.to_string());
     old.len() < count.len() && count.len() < new.len() && new.starts_with(&count)
 }
 
 /// The length of the result of [`encode`].
+#[must_use]
 pub fn encoded_len(meta: &SessionMeta) -> usize {
     let fields = fields(meta);
     let blanks = if is_spread(&fields) { 0 } else { blanks(meta) };
@@ -206,6 +212,7 @@ pub fn encoded_len(meta: &SessionMeta) -> usize {
 }
 
 /// The same without line breaks, to be part of a line.
+#[must_use]
 pub fn encode_flat(meta: &SessionMeta) -> Vec<u8> {
     flatten(&fields(meta))
 }

@@ -34,8 +34,11 @@ pub struct SessionTags {
 /// A change of some tags.
 #[derive(Clone, Debug, Default)]
 pub struct TagChange {
+    /// The new title.
     pub title: Option<String>,
+    /// The new labels, none twice.
     pub labels: Option<Vec<String>>,
+    /// The new pin.
     pub pinned: Option<bool>,
     /// The title of a session that has none.
     first_title: Option<String>,
@@ -59,6 +62,7 @@ impl SessionTags {
     }
 
     /// True if there are no tags.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -83,6 +87,7 @@ impl SessionTags {
     }
 
     /// The tags of a fork: title and labels, like the summary. The pin belongs to one session only.
+    #[must_use]
     pub fn of_a_fork(&self) -> Self {
         Self {
             title: self.title.clone(),
@@ -133,11 +138,13 @@ impl SessionTags {
     }
 
     /// Reads the fields of a sidecar; no tags if they cannot be read.
+    #[must_use]
     pub fn decode(fields: &str) -> Self {
         super::decode_sidecar(fields.as_bytes()).map_or_else(|_| Self::default(), |meta| meta.tags)
     }
 
     /// The fields as a JSON object, each value unchanged.
+    #[must_use]
     pub fn encode(&self) -> String {
         let mut text = vec![b'{'];
         self.each(|name, write| {
@@ -223,7 +230,7 @@ impl Serialize for SessionTags {
 }
 
 impl TagChange {
-    /// A change of title, labels and pin, as in [`UpdateParts`](crate::UpdateParts).
+    /// A change of title, labels and pin, as in `UpdateParts`.
     #[must_use]
     pub fn new(title: Option<String>, labels: Option<Vec<String>>, pinned: Option<bool>) -> Self {
         Self {

@@ -96,6 +96,7 @@ fn unescape(body: &str) -> String {
 /// Arguments of a tool call in a form that people can read: escaped characters are decoded, since
 /// many programs escape everything that is not ASCII. Other escapes, and those that no text can
 /// hold, stay.
+#[must_use]
 pub fn legible(json: &str) -> Cow<'_, str> {
     if !json.contains("\\u") {
         return Cow::Borrowed(json);
@@ -163,6 +164,7 @@ fn code_unit(escape: &str) -> Option<u32> {
 
 /// `raw` without a byte order mark in front. Editors put one at the start of a file, and joined
 /// files have it in the middle.
+#[must_use]
 pub fn without_mark(raw: &[u8]) -> &[u8] {
     raw.strip_prefix("\u{feff}".as_bytes()).unwrap_or(raw)
 }

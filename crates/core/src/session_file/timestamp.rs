@@ -8,6 +8,7 @@ use std::borrow::Cow;
 /// at most nine digits of a fraction, no trailing zeros, and `Z` for a zero offset. It can read but
 /// not write an offset of 24 hours or more; such a text is kept unchanged, because a record that
 /// can be read must stay writable.
+#[must_use]
 pub fn canonical(text: &str) -> Option<Cow<'_, str>> {
     let time = Parsed::read(text)?;
     if time.tidy || time.offset.minutes >= 24 * 60 {

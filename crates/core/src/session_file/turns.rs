@@ -52,22 +52,26 @@ impl<T> Turns<T> {
     }
 
     /// Returns true while an older message may still show that a turn begins elsewhere.
+    #[must_use]
     pub fn is_open(&self) -> bool {
         !self.open.is_empty()
     }
 
     /// The newest begin of a turn.
+    #[must_use]
     pub fn newest(&self) -> Option<&T> {
         self.begins.first()
     }
 
     /// The oldest begin of a turn.
+    #[must_use]
     pub fn oldest(&self) -> Option<&T> {
         self.begins.last()
     }
 }
 
 /// The id of the call that a message answers, if it is a tool's result. The id may be empty.
+#[must_use]
 pub fn answered_call(message: &Message) -> Option<&str> {
     let id = message.tool_call_id();
     (message.role() == "tool" || !id.is_empty()).then_some(id)

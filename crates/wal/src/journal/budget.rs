@@ -26,7 +26,7 @@ pub(crate) struct JournalBudget {
 
 impl JournalBudget {
     /// The budget of a journal of `own` bytes if `free` bytes are left.
-    pub fn of(lengths: &Lengths, free: u64, own: u64) -> Self {
+    pub(crate) fn of(lengths: &Lengths, free: u64, own: u64) -> Self {
         let bytes = lengths.budget.min(free.saturating_add(own) / PART);
         let least = SMALLEST.min(lengths.largest);
         let segment = (bytes / SEGMENTS).clamp(least, lengths.largest);
@@ -39,7 +39,7 @@ impl JournalBudget {
     }
 
     /// Bytes of all segments, spares included.
-    pub fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         self.bytes
     }
 
@@ -55,13 +55,13 @@ impl JournalBudget {
     /// True if this many bytes of full segments start a flush, which gives them up: a third. As
     /// much may come before the flush has to [hurry](Self::is_pressing), and the rest is for what
     /// comes then, the segment in use and the next.
-    pub fn is_long(self, full: u64) -> bool {
+    pub(crate) fn is_long(self, full: u64) -> bool {
         full > 0 && full >= self.bytes / 3
     }
 
     /// True if with this many bytes a flush under way has to hurry, or the journal takes more than
     /// it may: two thirds.
-    pub fn is_pressing(self, full: u64) -> bool {
+    pub(crate) fn is_pressing(self, full: u64) -> bool {
         full > 0 && full >= self.bytes / 3 * 2
     }
 }

@@ -103,6 +103,7 @@ impl Committer {
     }
 
     /// True if a batch of this many bytes goes into the present segment.
+    #[must_use]
     pub fn has_room(&self, len: usize) -> bool {
         let len = (len + record::COMMIT_LEN) as u64 + self.cursor.reserve();
         self.cursor.takes(len) && !self.is_outdated()
@@ -113,6 +114,7 @@ impl Committer {
     }
 
     /// The number of the segment that takes the next batch.
+    #[must_use]
     pub fn segment_number(&self) -> u64 {
         self.cursor.segment().number
     }

@@ -10,13 +10,17 @@ use crate::meter::{Count, Measure, Meters, Metric, Unit};
 /// Counters of the committer. Only the holder of the journal adds to them.
 #[derive(Debug)]
 pub struct CommitCounters {
+    /// Batches committed.
     pub commits: Count,
+    /// Syncs of segments.
     pub syncs: Count,
+    /// Bytes written.
     pub bytes: Count,
     /// The durations of syncs.
     pub sync: Measure,
-    /// The number of records in a commit; `batch_bytes` is the bytes of them.
+    /// The number of records in a commit.
     pub batch_records: Measure,
+    /// The bytes of a commit.
     pub batch_bytes: Measure,
     /// True if records were refused, for lack of space or of a descriptor, and since then no
     /// records that callers wait for were accepted.
@@ -25,6 +29,7 @@ pub struct CommitCounters {
 }
 
 impl CommitCounters {
+    /// Counters at zero.
     pub fn new(meters: &Meters, clock: Arc<dyn Clock>) -> Self {
         Self {
             commits: meters.count(COMMITS),

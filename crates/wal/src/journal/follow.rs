@@ -67,6 +67,7 @@ pub enum FollowStep {
 
 impl JournalTail {
     /// Before the first batch of a journal that `store` will make in `dir`.
+    #[must_use]
     pub fn at_begin(dir: &Path, store: StoreId) -> Self {
         Self {
             dir: dir.into(),

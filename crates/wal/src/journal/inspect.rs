@@ -27,8 +27,11 @@ pub struct Inspection {
 /// One segment.
 #[derive(Debug)]
 pub struct Inspected {
+    /// The segment's number.
     pub number: u64,
+    /// Its path.
     pub path: PathBuf,
+    /// Its length in bytes.
     pub len: u64,
     /// The fault of its header, or the reason why it cannot be read.
     pub fault: Option<String>,
@@ -40,14 +43,16 @@ pub struct Inspected {
     batches: Vec<Span>,
     /// The number of whole batches before the first unreadable place.
     pub leading: usize,
+    /// The number of records in whole batches.
     pub records: u64,
     /// The offset where reading from the start ended.
     pub end: u64,
     /// Bytes of whole records there that no commit follows.
     pub torn: u64,
-    /// The newest batch and the newest watermark that any commit record in it states, including
-    /// commit records of unreadable batches.
+    /// The newest batch that any commit record in it states, including commit records of unreadable
+    /// batches.
     pub newest: u64,
+    /// The newest watermark that any of them states.
     pub watermark: u64,
     seed: u32,
 }
@@ -96,6 +101,7 @@ impl Inspection {
     }
 
     /// The store of this journal, if all valid headers agree.
+    #[must_use]
     pub fn store(&self) -> Option<StoreId> {
         let mut stores = self.segments.iter().filter_map(|segment| segment.store);
         let first = stores.next()?;
@@ -103,18 +109,21 @@ impl Inspection {
     }
 
     /// The newest batch that any segment mentions.
+    #[must_use]
     pub fn newest(&self) -> u64 {
         let newest = self.segments.iter().map(|segment| segment.newest);
         newest.max().unwrap_or(0).max(self.checkpoint)
     }
 
     /// The newest batch known to have been synced.
+    #[must_use]
     pub fn watermark(&self) -> u64 {
         let marks = self.segments.iter().map(|segment| segment.watermark);
         marks.max().unwrap_or(0).max(self.checkpoint)
     }
 
     /// The number after the highest segment's.
+    #[must_use]
     pub fn next_number(&self) -> u64 {
         self.segments
             .last()
@@ -122,6 +131,7 @@ impl Inspection {
     }
 
     /// The unreadable batches after the checkpoint, up to the newest readable one.
+    #[must_use]
     pub fn missing(&self) -> Vec<u64> {
         let mut next = self.checkpoint + 1;
         let mut missing = Vec::new();
@@ -203,16 +213,19 @@ impl Inspected {
     }
 
     /// The first readable batch.
+    #[must_use]
     pub fn first(&self) -> Option<u64> {
         self.batches.first().map(|span| span.commit.sequence)
     }
 
     /// The last readable batch.
+    #[must_use]
     pub fn last(&self) -> Option<u64> {
         self.batches.last().map(|span| span.commit.sequence)
     }
 
     /// The number of whole batches, including those after damage.
+    #[must_use]
     pub fn batches(&self) -> usize {
         self.batches.len()
     }

@@ -3,7 +3,7 @@
 //! All commands that the shards queued while the last sync ran go out as one write and one sync.
 //! [`segment`] is the format of a file and [`record`] that of its records; [`pool`] keeps the
 //! files, [`budget`] limits their size, [`committer`] commits, [`syncing`] syncs beside that,
-//! [`progress`] has the watermarks, [`cursor`] writes, [`scan`] reads back after a crash,
+//! [`progress`] has the watermarks, `cursor.rs` writes, [`scan`] reads back after a crash,
 //! [`inspect`] reads damaged journals.
 //!
 //! # What a crash leaves

@@ -114,7 +114,7 @@ impl SegmentPool {
     /// The next segment, with room for `min_len` bytes. It is made on the spot, while the committer
     /// waits, only if none is ready or the ready one is too small; a segment that is being made is
     /// waited for. `frees` means that it is for a record that frees space, and may use the
-    /// [reserve](reserve).
+    /// [`reserve`].
     ///
     /// # Errors
     /// `StorageFull` leaves nothing behind; ask again later.

@@ -22,7 +22,7 @@
 //!                     · the fields of kind 1
 //! ```
 //!
-//! [`meta`] defines `before` and `meta`.
+//! `record/meta.rs` defines `before` and `meta`.
 //!
 //! Numbers of a fixed size are little-endian. `length` counts `kind` and `body`. The checksum is
 //! CRC-32 over length, kind and body, started from the segment's seed, so that a record
@@ -72,6 +72,7 @@ const APPEND_ONCE: u8 = 8;
 
 /// One change to one session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the module says what the fields are")]
 pub enum Record<'a> {
     /// `bytes` stand at `offset` of the session file, whose bytes before that have the CRC-32
     /// `crc`. If they are messages taken once only, `once` is the line that says so; empty
@@ -136,6 +137,7 @@ pub enum Record<'a> {
 impl Record<'_> {
     /// True if it frees space once it holds: files are removed or replaced by shorter ones, or
     /// segments given up.
+    #[must_use]
     pub fn frees_space(&self) -> bool {
         match self {
             Self::Delete { .. } | Self::Swap { .. } | Self::Checkpoint { .. } => true,
@@ -163,7 +165,10 @@ pub trait Records: BufMut + AsRef<[u8]> + AsMut<[u8]> {}
 
 impl<T: BufMut + AsRef<[u8]> + AsMut<[u8]>> Records for T {}
 
-/// Appends `record` to `out`. Its checksum is filled in by [`seal`].
+/// Appends `record` to `out`. Its checksum is filled in when the batch is committed.
+///
+/// # Panics
+/// If the record is longer than 4 GiB.
 pub fn encode(out: &mut impl Records, record: &Record<'_>) {
     let start = out.as_ref().len();
     out.put_slice(&[0; HEAD]);
@@ -290,6 +295,7 @@ pub(crate) fn seal(records: &mut [u8], seed: u32) {
 
 /// The record at `at`, and the offset of the next; `None` if there is no whole, valid record of
 /// this segment.
+#[must_use]
 pub fn decode(data: &[u8], at: usize, seed: u32) -> Option<(Record<'_>, usize)> {
     let range = frame(data, at)?;
     let bytes = &data[range.clone()];

@@ -227,6 +227,7 @@ impl Scan {
     }
 
     /// True if all batches from after `sequence` to the last are there.
+    #[must_use]
     pub fn has_all_after(&self, sequence: u64) -> bool {
         let batches = self.segments.iter().flat_map(|found| &found.batches);
         let numbers = batches.map(|span| span.commit.sequence);
@@ -264,6 +265,7 @@ impl Scan {
     }
 
     /// True if there is no segment at all.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }

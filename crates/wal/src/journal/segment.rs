@@ -68,7 +68,9 @@ pub type StoreId = [u8; 16];
 /// A segment that is ready for records.
 #[derive(Debug)]
 pub struct Segment {
+    /// The number in its name.
     pub number: u64,
+    /// Its length in bytes.
     pub len: u64,
     /// The seed of record checksums in this segment.
     pub seed: u32,
@@ -76,11 +78,13 @@ pub struct Segment {
 }
 
 /// The file name of segment `number`.
+#[must_use]
 pub fn name(number: u64) -> String {
     format!("segment-{number:016x}.log")
 }
 
 /// The segment number in a file name, if it is a segment's.
+#[must_use]
 pub fn number_of(name: &str) -> Option<u64> {
     let hex = name.strip_prefix("segment-")?.strip_suffix(".log")?;
     (hex.len() == 16)
@@ -127,8 +131,10 @@ pub fn create(
 /// records have another salt.
 #[derive(Debug)]
 pub struct Spare {
+    /// Its path.
     pub path: PathBuf,
     pub(super) file: Arc<dyn StorageFile>,
+    /// Its length in bytes.
     pub len: u64,
 }
 
@@ -292,6 +298,7 @@ pub(crate) fn salvage_header(data: &[u8], number: u64) -> Option<HeaderClaims> {
 /// The part of a header that recovery needs.
 #[derive(Debug, Clone, Copy)]
 pub struct HeaderState {
+    /// The seed of record checksums in the segment.
     pub seed: u32,
 }
 

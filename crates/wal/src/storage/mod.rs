@@ -236,6 +236,8 @@ fn read_all(file: &dyn StorageFile, len: u64, max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The error for a file that is larger than may be read.
+#[must_use]
 pub fn too_large(size: u64, limit: u64) -> io::Error {
     let reason = format!("{size} bytes, over the limit of {limit}");
     io::Error::new(io::ErrorKind::InvalidData, reason)

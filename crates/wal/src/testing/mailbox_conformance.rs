@@ -2,7 +2,11 @@
 //!
 //! Each spawns at most two threads and holds in every interleaving.
 
-#![expect(clippy::unwrap_used, reason = "a broken claim panics")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a broken claim panics"
+)]
 
 use crate::mailbox::{Answered, Lot, Queue, Refused, Timeout, events};
 use crate::sync::thread;

@@ -29,16 +29,19 @@ pub fn encode(message: &Message) -> Result<(String, Message)> {
 }
 
 /// The line of a token count.
+#[must_use]
 pub fn usage(token_count: i64) -> String {
     format!(r#"{{"role": "_usage", "token_count": {token_count}}}"#)
 }
 
 /// The line of a checkpoint.
+#[must_use]
 pub fn checkpoint(id: i64) -> String {
     format!(r#"{{"role": "_checkpoint", "id": {id}}}"#)
 }
 
 /// The line of a system prompt.
+#[must_use]
 pub fn system_prompt(content: &str) -> String {
     let mut line = String::from(r#"{"role": "_system_prompt", "content": ""#);
     for character in content.chars() {

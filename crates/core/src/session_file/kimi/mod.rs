@@ -110,6 +110,7 @@ pub fn decode(line: &str) -> KimiRecord {
 
 /// Rewrites a line that only Python accepts as JSON in valid JSON; `None` if Python does not accept
 /// it as a record either.
+#[must_use]
 pub fn strict(line: &str) -> Option<String> {
     match decode(line) {
         KimiRecord::Blank | KimiRecord::Rejected => None,
@@ -118,6 +119,7 @@ pub fn strict(line: &str) -> Option<String> {
 }
 
 /// True if Python's `str.strip` removes the character.
+#[must_use]
 pub fn is_python_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }

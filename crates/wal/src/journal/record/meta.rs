@@ -18,20 +18,30 @@ pub enum MetaState<'a> {
     /// The whole sidecar. The first record of a session after each flush carries one: sidecars are
     /// overwritten in place, and a torn one can only be mended from here.
     Image {
+        /// The sidecar.
         image: &'a [u8],
-        /// The earlier `skip` and `updated_at`; all else follows from the lines.
+        /// The earlier `skip`.
         skip: i64,
+        /// The earlier `updated_at`; all else follows from the lines.
         updated_at: Time<'a>,
     },
     /// The same for a session that had no sidecar, or none that decoded.
     First(&'a [u8]),
     /// The whole sidecar, if more than an append's fields changed; and the one before, empty if
     /// there was none that decodes.
-    Changed { image: &'a [u8], before: &'a [u8] },
+    Changed {
+        /// The sidecar.
+        image: &'a [u8],
+        /// The one before.
+        before: &'a [u8],
+    },
     /// The fields that an append changes.
     Patch {
+        /// The number of hidden lines.
         skip: i64,
+        /// The number of all lines.
         count: i64,
+        /// The time of the last change.
         updated_at: Time<'a>,
     },
 }
@@ -39,8 +49,9 @@ pub enum MetaState<'a> {
 /// The state, real or planned, of a session's two files before a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Prior<'a> {
-    /// Length of the session file, and its CRC-32; 0 and 0 without one.
+    /// Length of the session file; 0 without one.
     pub len: u64,
+    /// CRC-32 of the session file; 0 without one.
     pub crc: u32,
     /// The encoded sidecar; empty if there was none that decodes.
     pub sidecar: &'a [u8],

@@ -311,12 +311,14 @@ pub enum Error {
 
 impl Error {
     /// The error for a position that the session's history does not have.
+    #[doc(hidden)]
     #[must_use]
     pub fn no_position(key: &str) -> Self {
         Self::PositionNotFound { key: key.into() }
     }
 
     /// The error for a text that had to be a session's key but is an alias of this session.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_alias(alias: &str, key: &str) -> Self {
         Self::IsAlias {
@@ -326,6 +328,7 @@ impl Error {
     }
 
     /// The error for a write to a deleted session.
+    #[doc(hidden)]
     #[must_use]
     pub fn deleted_key() -> Self {
         Self::InvalidKey {
@@ -334,6 +337,7 @@ impl Error {
     }
 
     /// The error for a session that was to be renamed to the key that it has.
+    #[doc(hidden)]
     #[must_use]
     pub fn own_key() -> Self {
         Self::InvalidKey {
@@ -342,6 +346,7 @@ impl Error {
     }
 
     /// Wraps an operating system error, telling a full disk apart.
+    #[doc(hidden)]
     #[must_use]
     pub fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
         if is_full(&source) {
@@ -359,6 +364,7 @@ impl Error {
 impl Error {
     /// The error for a failed sync of `path`. The state of the data it covered is unknown, unless
     /// the sync failed for want of a descriptor.
+    #[doc(hidden)]
     #[must_use]
     pub fn sync(path: &Path, source: io::Error) -> Self {
         let error = Self::io("sync", path, source);
@@ -371,6 +377,7 @@ impl Error {
     }
 
     /// The reason for a store to stop because of this.
+    #[doc(hidden)]
     #[must_use]
     pub fn reason(&self) -> Arc<str> {
         match self {
@@ -380,6 +387,7 @@ impl Error {
     }
 
     /// True if the process, or the system, has no descriptor left.
+    #[doc(hidden)]
     #[must_use]
     pub fn out_of_descriptors(&self) -> bool {
         // EMFILE and ENFILE.
@@ -387,6 +395,7 @@ impl Error {
     }
 
     /// True if the same call may succeed later without anything being reopened.
+    #[doc(hidden)]
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::StorageFull { .. }) || self.out_of_descriptors()

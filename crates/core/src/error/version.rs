@@ -38,6 +38,7 @@ impl Version {
 
     /// # Errors
     /// `VersionConflict` if a caller expects another version of the session `key`.
+    #[doc(hidden)]
     pub fn require(self, key: &str, expected: Option<Self>) -> Result<()> {
         match expected {
             Some(expected) if expected != self => Err(Error::VersionConflict {

@@ -76,6 +76,7 @@ impl ExportOptions {
     }
 
     /// The shape.
+    #[doc(hidden)]
     #[must_use]
     pub fn format(self) -> Format {
         self.format
@@ -169,6 +170,7 @@ impl Export {
     }
 
     /// Reports that the session's title is not in the export, if it has one.
+    #[doc(hidden)]
     #[must_use]
     pub fn without_title(mut self, title: &str) -> Self {
         if !title.is_empty() {

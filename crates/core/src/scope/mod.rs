@@ -77,6 +77,7 @@ mod normalize;
 mod own_aliases;
 
 pub use allocate::{Allocation, allocate_route_session};
+#[doc(hidden)]
 pub use collision::may_follow;
 pub use collision::{collides, same_conversation};
 pub use context::{InboundContext, SessionPolicy};
@@ -89,6 +90,7 @@ pub use legacy::{
     ParsedLegacySessionKey, build_legacy_direct_aliases, build_legacy_main_alias,
     build_legacy_peer_alias, parse_legacy_agent_session_key, resolve_agent_id,
 };
+#[doc(hidden)]
 pub use main_alias::is_main_of;
 pub use normalize::{normalize_account_id, normalize_agent_id};
 

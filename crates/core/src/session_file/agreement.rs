@@ -42,6 +42,7 @@ pub struct Agreement {
 
 impl SessionMeta {
     /// The fields in which this equals `other`.
+    #[doc(hidden)]
     #[must_use]
     pub fn agreement(&self, other: &Self) -> Agreement {
         let Self {

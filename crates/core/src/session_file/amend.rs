@@ -21,6 +21,7 @@ impl Message {
     }
 
     /// The same message as the answer to another call.
+    #[doc(hidden)]
     #[must_use]
     pub fn answering(mut self, call_id: &str) -> Self {
         call_id.clone_into(&mut self.tool_call_id);
@@ -43,6 +44,7 @@ impl Message {
     }
 
     /// The same message with `time`, if that is a valid time and the message has none.
+    #[doc(hidden)]
     #[must_use]
     pub fn dated(mut self, time: Option<&str>) -> Self {
         if self.created_at.is_none() {

@@ -14,6 +14,7 @@ impl Message {
     ///
     /// Texts are joined. Thoughts become the reasoning, if it is empty. Media become media or
     /// attachments, after the existing ones.
+    #[doc(hidden)]
     #[must_use]
     pub fn flattened(mut self) -> (Self, usize) {
         let Content::Parts(parts) = &self.content else {

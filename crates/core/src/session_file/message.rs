@@ -283,6 +283,7 @@ impl Message {
 
     /// True if it is reasoning without an answer, which PicoClaw never stores and never shows. A
     /// list of parts is not.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_transient(&self) -> bool {
         let Content::Text(content) = &self.content else {
@@ -301,6 +302,7 @@ impl Message {
     ///
     /// # Errors
     /// [`Error::InvalidMessage`].
+    #[doc(hidden)]
     pub fn check_writable(&self) -> Result<()> {
         if self.created_at.is_none() {
             check_role(&self.role)?;

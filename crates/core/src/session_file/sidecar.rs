@@ -79,6 +79,7 @@ impl SessionMeta {
     }
 
     /// The time when it last changed, in nanoseconds since 1970; long ago if it cannot be parsed.
+    #[doc(hidden)]
     #[must_use]
     pub fn updated_nanos(&self) -> i64 {
         stamp::parse_nanos(&self.updated_at).unwrap_or(i64::MIN)

@@ -35,10 +35,13 @@ pub struct SessionTags {
 #[derive(Clone, Debug, Default)]
 pub struct TagChange {
     /// The new title.
+    #[doc(hidden)]
     pub title: Option<String>,
     /// The new labels, none twice.
+    #[doc(hidden)]
     pub labels: Option<Vec<String>>,
     /// The new pin.
+    #[doc(hidden)]
     pub pinned: Option<bool>,
     /// The title of a session that has none.
     first_title: Option<String>,
@@ -62,12 +65,14 @@ impl SessionTags {
     }
 
     /// True if there are no tags.
+    #[doc(hidden)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// The approximate bytes that they take in memory.
+    #[doc(hidden)]
     pub fn size(&self) -> usize {
         let unknown = self.unknown.iter();
         let unknown = unknown.map(|field| field.name.len() + field.value.len());
@@ -87,6 +92,7 @@ impl SessionTags {
     }
 
     /// The tags of a fork: title and labels, like the summary. The pin belongs to one session only.
+    #[doc(hidden)]
     #[must_use]
     pub fn of_a_fork(&self) -> Self {
         Self {
@@ -102,11 +108,13 @@ impl SessionTags {
     }
 
     /// Takes over the unknown fields of another.
+    #[doc(hidden)]
     pub fn take_unknown(&mut self, from: &Self) {
         self.unknown.clone_from(&from.unknown);
     }
 
     /// Takes over tags of an older session that this one lacks.
+    #[doc(hidden)]
     pub fn follow(&mut self, older: &Self) {
         if self.title.is_empty() {
             self.title.clone_from(&older.title);
@@ -138,12 +146,14 @@ impl SessionTags {
     }
 
     /// Reads the fields of a sidecar; no tags if they cannot be read.
+    #[doc(hidden)]
     #[must_use]
     pub fn decode(fields: &str) -> Self {
         super::decode_sidecar(fields.as_bytes()).map_or_else(|_| Self::default(), |meta| meta.tags)
     }
 
     /// The fields as a JSON object, each value unchanged.
+    #[doc(hidden)]
     #[must_use]
     pub fn encode(&self) -> String {
         let mut text = vec![b'{'];
@@ -265,6 +275,7 @@ impl TagChange {
     }
 
     /// The labels without white space around them; without repetitions and empty ones.
+    #[doc(hidden)]
     pub fn labels(labels: impl IntoIterator<Item = String>) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for label in labels {

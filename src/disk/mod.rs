@@ -29,7 +29,8 @@
 //! <dir>/.sessionlog/backups/repair-<n>/<name> what a repair changed; never removed
 //! ```
 //!
-//! [`session_file`] has the format of sessions and the rules for stems, [`journal`] that of
+//! `sessionlog_core::session_file` has the format of sessions and the rules for stems,
+//! `sessionlog_wal::journal` that of
 //! segments, [`copies`] that of copies, [`catalog_file`] that of the catalog file, [`archive`] that
 //! of the archive, [`stats_file`] that of the published statistics.
 //!

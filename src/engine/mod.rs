@@ -128,7 +128,7 @@
 //!
 //! | constant | value |
 //! |---|---|
-//! | `MAILBOX` (open), `MOST_BYTES` (ground/mailbox/queue) | 1,024 commands and 16 MiB per shard |
+//! | `MAILBOX` (open), `MOST_BYTES` (wal: mailbox/queue) | 1,024 commands and 16 MiB per shard |
 //! | `max_batch_bytes`, `max_line_bytes` (options) | 64 MiB in one command, 16 MiB in one line |
 //! | `max_sidecar_bytes` (options), `MAX` (disk/files/sidecar) | two lines and 16 KiB, 128 MiB |
 //! | `Limits` (shard/worker/limits) | 64 MiB of records in flight, 8 MiB in a batch, and what was queued for a shard; 256 events at a time |
@@ -150,21 +150,21 @@
 //! | `LED` (supervisor/leader) | 64 KiB |
 //! | `IDLE`, `TICK`, `SIDECARS` (supervisor) | 300, 100, 900 ms |
 //! | `PERIOD` (supervisor/publisher) | 1 s between two looks for others |
-//! | `Lengths` (disk/journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
-//! | `STEP`, `PAUSE`, `AT_LEISURE` (disk/journal/segment) | 128 KiB of zeros, 300 us, 16 MiB |
-//! | `PART`, `SEGMENTS`, `SMALLEST` (disk/journal/budget) | an eighth of the space, 8 segments, 64 KiB |
-//! | `RESERVE` (disk/journal/committer) | 4 KiB of each segment, for checkpoints |
-//! | `SPARE_SEGMENTS` (disk/journal/pool) | 8 of the largest (512 MiB) |
+//! | `Lengths` (wal: journal/segment) | 1 MiB, fourfold up to 64 MiB; less if there is little space |
+//! | `STEP`, `PAUSE`, `AT_LEISURE` (wal: journal/segment) | 128 KiB of zeros, 300 us, 16 MiB |
+//! | `PART`, `SEGMENTS`, `SMALLEST` (wal: journal/budget) | an eighth of the space, 8 segments, 64 KiB |
+//! | `RESERVE` (wal: journal/committer) | 4 KiB of each segment, for checkpoints |
+//! | `SPARE_SEGMENTS` (wal: journal/pool) | 8 of the largest (512 MiB) |
 //! | `MAX_TAIL`, `ROUNDS` (shard/verbs/compact) | 256 KiB, 8 rounds |
 //! | `DEAD_SLACK` (shard/session) | 4 MiB |
 //! | `STEP`, `LONGEST` (disk/files/lines) | 4 MiB, 64 MiB |
 //! | steps of a rewrite (shard/steps) | 16 KiB if syncs take 60 µs, 256 KiB from 1 ms on |
-//! | `KEPT`, `LARGEST` (ground/emptied) | 32 buffers of each thread that writes, 2 KiB each |
+//! | `KEPT`, `LARGEST` (wal: emptied) | 32 buffers of each thread that writes, 2 KiB each |
 //! | `KEPT` (shard/inflight) | 4,096 changes |
-//! | `TRIES` (view/moment, disk/journal/scan), `CHASES` (view) | 20 looks, 1,000 reads |
+//! | `TRIES` (view/moment, wal: journal/scan), `CHASES` (view) | 20 looks, 1,000 reads |
 //! | `END`, `SLACK` (disk/copies) | 4 KiB, 64 KiB |
 //! | `BACKGROUND` (supervisor/background) | 3 threads |
-//! | `PAUSE` (ground/seldom) | 10 s between two complaints of one kind |
+//! | `PAUSE` (wal: seldom) | 10 s between two complaints of one kind |
 //!
 //! No constant bounds the catalog (an entry per session of the directory), a shard's state of each
 //! session used since the open (an entry per control record, if its conversation was asked for),

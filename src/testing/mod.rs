@@ -87,8 +87,13 @@ pub fn open_session_store(
 
 /// File names, shards and aliases.
 pub mod names {
-    pub use crate::engine::shard::number::shard_of;
     pub use sessionlog_core::session_file::{
         fnv1a32, is_main_alias, normalize_aliases, plain_stem, short_circuits,
     };
+
+    /// The shard that owns a key.
+    #[must_use]
+    pub fn shard_of(key: &str) -> usize {
+        crate::engine::shard::number::shard_of(key)
+    }
 }

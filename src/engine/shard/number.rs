@@ -13,7 +13,6 @@ pub(crate) const SHARDS: usize = if cfg!(all(sessionlog_loom, feature = "shuttle
 };
 
 /// The shard that owns a key.
-#[must_use]
-pub fn shard_of(key: &str) -> usize {
+pub(crate) fn shard_of(key: &str) -> usize {
     session_file::fnv1a32(key.as_bytes()) as usize % SHARDS
 }

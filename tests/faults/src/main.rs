@@ -27,8 +27,8 @@ use combine::{CHOICE, Combined};
 use programs::{Outcome, Programs, Suite};
 use tree::Tree;
 
-/// The library's root.
-const ROOT: &str = "src/lib.rs";
+/// The roots of the crates that faults are put into.
+const ROOTS: [&str; 3] = ["src/lib.rs", "crates/wal/src/lib.rs", "crates/core/src/lib.rs"];
 
 #[derive(Debug)]
 struct Fault {
@@ -126,10 +126,13 @@ fn try_all(faults: &[Fault]) -> Vec<String> {
         for (name, file) in &files {
             tree.write(name, &file.text());
         }
-        let root = files
-            .get(ROOT)
-            .map_or_else(|| tree.read(ROOT), Combined::text);
-        tree.write(ROOT, &(root + CHOICE));
+        for name in ROOTS {
+            tree.restore(name);
+            let root = files
+                .get(name)
+                .map_or_else(|| tree.read(name), Combined::text);
+            tree.write(name, &(root + CHOICE));
+        }
         match Programs::build(&tree, &suites) {
             Ok(programs) => break programs,
             Err(failed) => {
@@ -156,7 +159,7 @@ fn try_all(faults: &[Fault]) -> Vec<String> {
     };
     wrong.extend(programs::side_by_side(&tried, try_one));
     wrong.extend(apart.iter().filter_map(try_one));
-    for name in files.keys().map(String::as_str).chain([ROOT]) {
+    for name in files.keys().map(String::as_str).chain(ROOTS) {
         tree.restore(name);
     }
     for fault in alone {
@@ -189,7 +192,11 @@ fn combined(
 ) -> bool {
     let fits = changed.iter().all(|(name, text)| {
         // Elsewhere nothing is chosen.
-        if !name.starts_with("src/") {
+        let is_chosen = ROOTS.iter().any(|root| {
+            let sources = root.strip_suffix("lib.rs");
+            sources.is_some_and(|sources| name.starts_with(sources))
+        });
+        if !is_chosen {
             return false;
         }
         let file = files

@@ -22,7 +22,7 @@ const SCHEDULES: [&str; 2] = ["2000", "50000"];
 /// What must fail.
 #[derive(Debug, Clone)]
 pub(crate) struct Suite {
-    /// `unit`, `loom`, `schedules`, or a test of the crate.
+    /// `unit` (of the crate), `wal`, `core`, `loom`, `schedules`, or a test of the crate.
     program: String,
     filter: String,
     is_full: bool,
@@ -95,13 +95,17 @@ impl Programs {
             "--package",
             "sessionlog-loom-tests",
         ];
+        let mut is_unit = false;
         for &program in &wanted {
             match program {
-                "unit" => tests.push("--lib"),
+                "unit" | "wal" | "core" => is_unit = true,
                 "loom" => explored.extend(["--bin", "loom"]),
                 "schedules" => {}
                 test => tests.extend(["--test", test]),
             }
+        }
+        if is_unit {
+            tests.push("--lib");
         }
         let mut programs = Self {
             paths: HashMap::new(),
@@ -146,6 +150,8 @@ impl Programs {
         let file = path.rsplit('/').next().unwrap_or(path);
         let name = match file.rsplit_once('-') {
             Some(("sessionlog", _)) => "unit",
+            Some(("sessionlog_wal", _)) => "wal",
+            Some(("sessionlog_core", _)) => "core",
             Some((name, _)) => name,
             None => return,
         };

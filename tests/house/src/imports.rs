@@ -40,8 +40,8 @@ impl fmt::Display for Edge<'_> {
     }
 }
 
-/// The crate as it stands.
-pub(crate) static CRATE: LazyLock<Tree> = LazyLock::new(|| Tree::of(&source::crate_sources()));
+/// `sessionlog` itself as it stands.
+pub(crate) static CRATE: LazyLock<Tree> = LazyLock::new(|| Tree::of(&source::crate_sources("")));
 
 /// A crate that exists in a test only, by paths and texts.
 pub(crate) fn made_up(files: &[(&str, &str)]) -> Tree {

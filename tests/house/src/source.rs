@@ -24,16 +24,22 @@ pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// Every source file of the crate, in the order of their paths.
-pub(crate) fn crate_sources() -> Vec<Source> {
-    let paths = everything().into_iter();
-    let sources = paths.filter(|path| path.starts_with("src/") && is_rust(path));
+/// The crates that a store is made of, by their directories; the first depends on the others.
+pub(crate) const CRATES: [&str; 3] = ["", "crates/wal/", "crates/core/"];
+
+/// Every source file of a crate, by its path there, in the order of their paths.
+pub(crate) fn crate_sources(krate: &str) -> Vec<Source> {
+    let mut sources = Vec::new();
+    for path in everything() {
+        let inside = path.strip_prefix(krate);
+        if let Some(inside) = inside.filter(|path| path.starts_with("src/") && is_rust(path)) {
+            sources.push(Source {
+                text: read(&path),
+                path: inside.to_owned(),
+            });
+        }
+    }
     sources
-        .map(|path| Source {
-            text: read(&path),
-            path,
-        })
-        .collect()
 }
 
 /// Whether a path is that of a source.

@@ -94,7 +94,6 @@ pub use engine::feed::ChangeKind;
 pub use engine::options::{Clamped, Durability, StoreOptions};
 pub use engine::outline::{Mark, MarkKind, Outline};
 pub use engine::pages::{Page, RawLine};
-pub use engine::position::{Keep, Position};
 pub use engine::published::PublishedStats;
 pub use engine::recovery::RecoveryReport;
 pub use engine::search::FoundIn;
@@ -103,7 +102,7 @@ pub use engine::status::{Health, StoreStatus};
 pub use engine::window::Tokens;
 pub use front::backend;
 pub use front::changes::{Change, ChangeFilter, Changes};
-pub use front::context::{Context, Fork, Messages};
+pub use front::context::{Context, Fork};
 pub use front::erase::{Erase, EraseReceipt, Traces, Whose};
 pub use front::handle::copying::BackupReport;
 pub use front::handle::moving::Merged;
@@ -119,7 +118,6 @@ pub use front::session::Session;
 pub use front::sessions::{Cursor, Deletion, SessionInfo, SessionOrder, SessionPage, SessionQuery};
 pub use front::snapshot::SessionSnapshot;
 pub use front::store::Store;
-pub use front::update::{Appended, Update, UpdateParts};
 pub use front::watch::{SessionState, Watch};
 pub use front::window::{Besides, Budget, Window};
 /// JSON text as it stands; a scope is given as this.
@@ -131,12 +129,18 @@ pub use sessionlog_core::exchange::{
     Export, ExportOptions, Format, LeftOut, Opening, Part, PartKind, Transcript, Unpaired,
 };
 #[doc(inline)]
+pub use sessionlog_core::messages::Messages;
+#[doc(inline)]
+pub use sessionlog_core::position::{Keep, Position};
+#[doc(inline)]
 pub use sessionlog_core::scope;
 #[doc(inline)]
 pub use sessionlog_core::session_file::{
     Attachment, CacheControl, ExtraContent, FunctionCall, GoogleExtra, Message, SessionMeta,
     SessionTags, SystemPart, ToolCall,
 };
+#[doc(inline)]
+pub use sessionlog_core::update::{Appended, Update, UpdateParts};
 #[doc(inline)]
 pub use sessionlog_wal::histogram::Histogram;
 /// A time, of the crate `time`.

@@ -1,7 +1,7 @@
 //! The commands of callers for a session, and their outcomes.
 
 use serde_json::value::RawValue;
-use sessionlog::backend::kit::{KeptBackup, TagChange};
+use sessionlog::backend::kit::{Dates, KeptBackup, TagChange, UpdateOrder};
 use sessionlog::{
     Appended, BackupLimits, ChangeKind, Durability, Fork, Keep, Message, Position, Result, Version,
 };
@@ -96,13 +96,6 @@ pub(crate) struct Update {
     pub(crate) dates: Option<Dates>,
 }
 
-/// The times when a conversation was begun and last changed elsewhere, in RFC 3339.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Dates {
-    pub(crate) created: Option<String>,
-    pub(crate) updated: Option<String>,
-}
-
 /// The content that a session had elsewhere besides its lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
@@ -147,13 +140,18 @@ impl Update {
         }
     }
 
-    /// True if it would change nothing but the set of hidden lines.
-    pub(crate) fn says_nothing(&self) -> bool {
-        self.lines.is_empty()
-            && self.summary.is_none()
-            && self.tags.is_none()
-            && self.once.is_none()
-            && self.carried.is_none()
+    /// Returns what decides whether it applies.
+    pub(crate) fn order(&self) -> UpdateOrder {
+        UpdateOrder {
+            expect: self.expect,
+            after: self.after,
+            hides: self.keep.is_some(),
+            says_nothing: self.lines.is_empty()
+                && self.summary.is_none()
+                && self.tags.is_none()
+                && self.once.is_none()
+                && self.carried.is_none(),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Exporting conversations in the formats of other programs, and importing them.
 
-use sessionlog::backend::kit::{self, TagChange};
+use sessionlog::backend::kit::{self, Dates, TagChange};
 use sessionlog::{Error, Export, ExportOptions, Format, Reply, Transcript};
 
-use crate::command::{Dates, Update, Verb};
+use crate::command::{Update, Verb};
 use crate::fault::Fault;
 use crate::read::{READ, lines_from};
 use crate::row::Session;
@@ -96,6 +96,7 @@ impl PostgresStore {
             let dates = Dates {
                 created: transcript.created,
                 updated: transcript.updated,
+                keep_later: true,
             };
             Ok(Verb::Update(Update {
                 lines: this.lines(transcript.messages)?,

@@ -138,7 +138,7 @@ impl PostgresStore {
                 kit::check_key(key)?;
                 let mut keys = BTreeSet::from([key.clone()]);
                 // It is chance to which of an agent's sessions its main alias leads.
-                if kit::inherits_from(key, &[], [None, None]) {
+                if kit::gives_away(key, &[], None) {
                     keys.extend(self.resolve_session_key(key).await?);
                 }
                 return Ok(keys);

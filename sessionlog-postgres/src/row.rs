@@ -1,14 +1,12 @@
 //! A session in the form of its row, and the changes of it.
 
 use serde_json::value::RawValue;
-use sessionlog::backend::kit::{self, MomentParts};
+use sessionlog::backend::kit::{self, Dates, MomentParts, Stamp};
 use sessionlog::scope::SessionScope;
 use sessionlog::{ChangeKind, SessionMeta, SessionState, SessionTags, Version};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio_postgres::Row;
-
-use crate::command::Dates;
 
 /// A session.
 #[derive(Clone, Debug)]
@@ -163,20 +161,18 @@ impl Session {
         }
     }
 
-    /// Sets the times after a conversation was taken in. The time of creation is no later than that
-    /// of the conversation. The time of change is that of the conversation, or `before`, if that is
-    /// later.
-    pub(crate) fn date_as(&mut self, dates: &Dates, before: Option<(String, i64)>) {
-        let nanos = |text: &Option<String>| nanos_of(text.as_deref()?);
-        if let (Some(updated), Some(own)) = (&dates.updated, nanos(&dates.updated)) {
-            match before.filter(|(_, known)| *known > own) {
-                Some(before) => (self.updated_at, self.updated_ns) = before,
-                None => self.date(updated),
-            }
+    /// Sets the times after a conversation was taken in; `before` is the time of the last change
+    /// before that, if the session had lines.
+    pub(crate) fn date_as(&mut self, dates: &Dates, before: Option<&str>) {
+        if let Some(updated) = dates.updated_after(before.map(Stamp::from).as_ref()) {
+            self.date(&updated.to_string());
         }
-        if let (Some(created), Some(own)) = (&dates.created, nanos(&dates.created))
-            && (self.change.is_new || nanos_of(&self.created_at).is_none_or(|known| own < known))
-        {
+        let known = if self.change.is_new {
+            ""
+        } else {
+            &self.created_at
+        };
+        if let Some(created) = dates.created_before(known) {
             self.created_at.clone_from(created);
             self.change.text = true;
         }

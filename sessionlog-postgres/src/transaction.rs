@@ -10,8 +10,8 @@ mod rows;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use sessionlog::backend::kit;
-use sessionlog::{ChangeKind, Error, Position, Result, Version};
+use sessionlog::backend::kit::{self, UpdateDecision};
+use sessionlog::{ChangeKind, Position, Result, Version};
 use tokio_postgres::types::Type;
 
 use self::commit::Opening;
@@ -167,18 +167,9 @@ impl<'a> Transaction<'a> {
         if exact {
             return Ok(key.to_owned());
         }
-        let trimmed = key.trim();
         let has = |key: &str| self.sessions.contains_key(key);
-        if trimmed != key && has(key) {
-            return Ok(key.to_owned());
-        }
-        if has(trimmed) && kit::is_own_first(trimmed) {
-            return Ok(trimmed.to_owned());
-        }
-        if let Some(claimant) = self.claimant(trimmed).filter(|claimant| has(claimant)) {
-            return Ok(claimant.to_owned());
-        }
-        Ok(if has(trimmed) { trimmed } else { key }.to_owned())
+        let claimant = |key: &str| self.claimant(key).filter(|claimant| has(claimant));
+        Ok(kit::resolve(key, has, claimant).unwrap_or_else(|| key.to_owned()))
     }
 
     /// Returns the key of the session that has this key as an alias, the first by file name if
@@ -202,7 +193,7 @@ impl<'a> Transaction<'a> {
     pub(crate) fn make(&mut self, key: &str, update: &'a Update, kind: ChangeKind) -> Outcome {
         let session = self.session(key);
         let had_lines = session.lines > 0;
-        let before = had_lines.then(|| (session.updated_at.clone(), session.updated_ns));
+        let before = had_lines.then(|| session.updated_at.clone());
         if let Some(summary) = &update.summary {
             session.set_summary(summary);
         }
@@ -217,7 +208,7 @@ impl<'a> Transaction<'a> {
             self.carry(key, carried);
         }
         if let Some(dates) = &update.dates {
-            self.session(key).date_as(dates, before);
+            self.session(key).date_as(dates, before.as_deref());
         }
         changed
     }
@@ -229,20 +220,19 @@ impl<'a> Transaction<'a> {
     pub(crate) fn is_settled(&self, key: &str, update: &Update) -> Result<Option<Outcome>> {
         let session = self.sessions.get(key);
         let found = session.map_or(Version::ABSENT, Session::version);
-        require(key, found, update.expect)?;
         let goes_on = |after: Position| {
             session.is_some_and(|one| one.history.cast_unsigned() == after.history())
         };
-        if !update.after.is_none_or(goes_on) {
-            return Err(Error::PositionNotFound { key: key.into() });
-        }
-        if let (Some(session), Some(id)) = (session, &update.once)
-            && self.has_taken(session, id)
-        {
-            return Ok(Some(Outcome::Updated(found, false)));
-        }
-        let hides = update.keep.is_some() && session.is_some();
-        Ok((update.says_nothing() && !hides).then_some(Outcome::Updated(found, true)))
+        let took = || match (session, &update.once) {
+            (Some(session), Some(id)) => Ok(self.has_taken(session, id)),
+            _ => Ok(false),
+        };
+        let decided = update.order().decide(key, found, goes_on, took)?;
+        Ok(match decided {
+            UpdateDecision::Make => None,
+            UpdateDecision::Nothing => Some(Outcome::Updated(found, true)),
+            UpdateDecision::Duplicate => Some(Outcome::Updated(found, false)),
+        })
     }
 
     /// Returns the session of a key. Makes it if needed.
@@ -292,21 +282,6 @@ impl<'a> Transaction<'a> {
                 self.notices.push(Notice::of(&session, ChangeKind::Deleted));
             }
         }
-    }
-}
-
-/// Checks the version of a session.
-///
-/// # Errors
-/// `VersionConflict`.
-pub(crate) fn require(key: &str, found: Version, expected: Option<Version>) -> Result<()> {
-    match expected {
-        Some(expected) if expected != found => Err(Error::VersionConflict {
-            key: key.into(),
-            expected,
-            found,
-        }),
-        _ => Ok(()),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::command::{Order, Outcome, Restore, Update, Verb};
 use crate::connection::Param;
 use crate::fault::Tried;
 use crate::row::{CHECKPOINT, MESSAGE, NewLine, Session, random};
-use crate::transaction::{Transaction, require};
+use crate::transaction::Transaction;
 
 impl<'a> Transaction<'a> {
     /// Carries out any verb. A verb that is answered with an error changed nothing.
@@ -33,7 +33,7 @@ impl<'a> Transaction<'a> {
             Verb::SetHistory { lines, expect } => {
                 let found = self.sessions.get(&key);
                 let found = found.map_or(Version::ABSENT, Session::version);
-                if let Err(error) = require(&key, found, *expect) {
+                if let Err(error) = found.require(&key, *expect) {
                     return Ok(Err(error));
                 }
                 self.replace(&key, lines).await?;
@@ -132,7 +132,7 @@ impl<'a> Transaction<'a> {
     async fn delete(&mut self, key: &str, expect: Option<Version>) -> Tried<Result<Outcome>> {
         let session = self.sessions.get(key);
         let found = session.map_or(Version::ABSENT, Session::version);
-        if let Err(error) = require(key, found, expect) {
+        if let Err(error) = found.require(key, expect) {
             return Ok(Err(error));
         }
         let Some(id) = session.map(|session| session.id) else {

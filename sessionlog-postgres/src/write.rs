@@ -108,11 +108,11 @@ impl PostgresStore {
         let written = self.write(key, move || {
             if let Some(summary) = &parts.summary {
                 let fits = kit::check_summary(summary, limit);
-                fits.map_err(|error| hand_back(error, &parts.messages))?;
+                fits.map_err(|error| kit::hand_back(error, || parts.messages.clone()))?;
             }
             let tags = TagChange::new(parts.title, parts.labels, parts.pinned);
             let fits = kit::check_tags(&tags, limit);
-            fits.map_err(|error| hand_back(error, &parts.messages))?;
+            fits.map_err(|error| kit::hand_back(error, || parts.messages.clone()))?;
             let mut lines = this.lines(parts.messages)?;
             lines.extend(parts.tokens.map(usage));
             Ok(Verb::Update(Update {
@@ -499,13 +499,6 @@ pub(crate) fn usage(tokens: i64) -> NewLine {
         line: kit::usage_line(tokens),
         said: None,
     }
-}
-
-fn hand_back(mut error: Error, given: &[Message]) -> Error {
-    if let Error::MessageTooLarge { messages, .. } = &mut error {
-        *messages = given.to_vec();
-    }
-    error
 }
 
 pub(crate) fn done(reply: Reply<Outcome>) -> Reply<()> {

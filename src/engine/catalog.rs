@@ -9,6 +9,7 @@ mod table;
 
 use std::sync::Arc;
 
+use sessionlog_core::rules;
 use sessionlog_core::session_file::{self, NameRule};
 use sessionlog_wal::sync::Mutex;
 use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
@@ -278,27 +279,14 @@ impl Catalog {
         self.aliases.conflicts(&self.table)
     }
 
-    /// Returns the canonical key for `key`, as PicoClaw resolves it: the key itself if it has files
-    /// and no `:`, `/` or `\`; else the session that claims it as an alias, the first by file name
-    /// if several do; else the key itself if it has a session or files. Surrounding white space is
-    /// part of the key if a session has it in its key; otherwise such a session would be out of
-    /// reach.
+    /// Returns the key of the session that `key` means: see [`rules::names::resolve`].
     pub(crate) fn resolve(&self, key: &str) -> Option<String> {
-        let padded = key;
-        let key = key.trim();
-        if padded.len() != key.len() && self.has_files(padded) {
-            return Some(padded.into());
-        }
-        if key.is_empty() {
-            return None;
-        }
-        if session_file::short_circuits(key) && self.has_files(key) {
-            return Some(key.into());
-        }
-        self.aliases
-            .resolve(&self.table, key)
-            .map(|key| key.to_string())
-            .or_else(|| self.has_files(key).then(|| key.into()))
+        let claimant = |alias: &str| self.aliases.resolve(&self.table, alias);
+        rules::names::resolve(
+            key,
+            |key| self.has_files(key),
+            |alias| claimant(alias).map(|key| key.to_string()),
+        )
     }
 
     /// Returns the session that claims `key` as an alias, the first by file name if several do,

@@ -3,10 +3,11 @@
 
 use std::io;
 
+use sessionlog_core::position::Position;
 use sessionlog_core::session_file::{self, Control, Decoded};
 
 use crate::disk::files::lines::for_each_line;
-use crate::engine::position::{Numbering, Position};
+use crate::engine::numbering::Numbering;
 use crate::engine::snapshot::Snapshot;
 
 /// The positions in a conversation; see

@@ -3,12 +3,13 @@
 use std::io;
 
 use memchr::memchr;
+use sessionlog_core::position::Position;
 use sessionlog_core::session_file;
 
 use crate::Message;
 use crate::disk::files::lines::for_each_line_back;
 use crate::engine::glance::SessionLines;
-use crate::engine::position::{Place, Position};
+use crate::engine::numbering::Place;
 use crate::engine::reader::visible;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::stats::Counters;

@@ -9,7 +9,7 @@ use sessionlog_core::session_file::{Before, ControlMark, Conversation, Meta, Met
 use sessionlog_wal::storage::StorageFile;
 use sessionlog_wal::sync::Mutex;
 
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 
 /// The part of a session that every append changes: its sidecar, and the lines that the journal has
 /// and the session file does not have yet. It only grows. Once its lines are in the file, another

@@ -14,6 +14,5 @@ pub(crate) mod session;
 pub(crate) mod sessions;
 pub(crate) mod snapshot;
 pub(crate) mod store;
-pub(crate) mod update;
 pub(crate) mod watch;
 pub(crate) mod window;

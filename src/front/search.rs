@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sessionlog_core::error::{Error, Result};
+use sessionlog_core::position::Position;
 use sessionlog_core::session_file;
 use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
 use sessionlog_wal::sync::thread;
 use time::OffsetDateTime;
 
 use crate::Message;
-use crate::engine::position::Position;
 use crate::engine::search::{FoundIn, Match, Pattern};
 use crate::front::handle::searching::Hunt;
 use crate::front::reply::Reply;

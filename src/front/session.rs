@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use sessionlog_core::error::{CheckpointId, Version};
 use sessionlog_core::exchange::{Export, ExportOptions, Format, Transcript};
+use sessionlog_core::messages::Messages;
+use sessionlog_core::position::{Keep, Position};
 use sessionlog_core::session_file::SessionMeta;
+use sessionlog_core::update::{Appended, Update};
 
 use crate::Message;
 use crate::disk::files::backup::Backup;
-use crate::engine::position::{Keep, Position};
 use crate::front::appending::{SessionPlace, To};
-use crate::front::context::{Context, Fork, Messages};
+use crate::front::context::{Context, Fork};
 use crate::front::handle::moving::Merged;
 use crate::front::handle::{BackupLimits, StoreHandle};
 use crate::front::reply::Reply;
 use crate::front::snapshot::SessionSnapshot;
-use crate::front::update::{Appended, Update};
 use crate::front::watch::Watch;
 use crate::front::window::{Budget, Window};
 

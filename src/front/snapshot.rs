@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::position::Position;
 
+use crate::engine::numbering::Place;
 use crate::engine::outline::{self, Outline};
 use crate::engine::pages::{self, Page, RawLine};
-use crate::engine::position::{Place, Position};
 use crate::engine::reader;
 use crate::engine::snapshot::Snapshot;
 use crate::engine::stats::Counters;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use sessionlog_core::error::{Error, Result, Version};
 use sessionlog_core::exchange::sequence::arrange;
 use sessionlog_core::exchange::{Part, PartKind, Unpaired};
+use sessionlog_core::position::Position;
 
 use crate::Message;
-use crate::engine::position::Position;
 use crate::engine::snapshot::ConversationMoment;
 use crate::engine::stats::Counters;
 use crate::engine::window::{self, MessageCost, NewestFit, Tokens};

@@ -1,16 +1,20 @@
 //! The session layer: keys mean sessions, errors are swallowed.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
-use sessionlog::backend::{JsonlBackend, SessionStore, fire_and_forget};
+use sessionlog::Error;
+use sessionlog::backend::{JsonlBackend, SessionStore};
 use sessionlog::scope::{SessionScope, resolve_agent_id};
 
 use crate::model::{Failed, Model, visible};
 use crate::subject::{Subject, apply_to_model, list, message, messages, strings, text};
 
-/// Runs one recorded operation through a session store that keeps errors to
-/// itself.
+/// What a caller under PicoClaw's contract makes of a result: errors are logged there, and the
+/// caller goes on.
+fn or_empty<T: Default>(result: sessionlog::Result<T>) -> T {
+    result.unwrap_or_default()
+}
+
+/// Runs one recorded operation through a session store as a caller under PicoClaw's contract does.
 pub(crate) fn apply(
     subject: &mut Subject,
     op: &str,
@@ -22,26 +26,27 @@ pub(crate) fn apply(
         return Ok(Value::Null);
     }
     let given = |name: &str| args[name].as_str().unwrap_or("").to_owned();
-    let chats = fire_and_forget(Arc::new(JsonlBackend::over(subject.resolving_handle())));
+    let chats = JsonlBackend::over(subject.resolving_handle());
     match op {
-        "add" => chats
-            .add_message(key, &given("role"), &given("content"))
-            .wait(),
-        "add_full" => chats
-            .add_full_message(key, message(&args["message"])?)
-            .wait(),
-        "set_summary" => chats.set_summary(key, &given("summary")).wait(),
+        "add" => {
+            let added = chats.add_message(key, &given("role"), &given("content"));
+            or_empty(added.wait());
+        }
+        "add_full" => {
+            let added = chats.add_full_message(key, message(&args["message"])?);
+            or_empty(added.wait());
+        }
+        "set_summary" => or_empty(chats.set_summary(key, &given("summary")).wait()),
         "truncate" => {
             let keep_last = args["keep_last"].as_u64().unwrap_or(0) as usize;
-            chats.truncate_history(key, keep_last).wait()
+            or_empty(chats.truncate_history(key, keep_last).wait());
         }
         "set_history" => {
             let history = list(&args["history"]).iter().map(message);
-            chats
-                .set_history(key, history.collect::<Result<_, _>>()?)
-                .wait()
+            let history = history.collect::<Result<_, _>>()?;
+            or_empty(chats.set_history(key, history).wait());
         }
-        "save" => chats.save(key).wait(),
+        "save" => chats.save(key).wait().map_err(text)?,
         "ensure" => {
             let scope = match &args["scope"] {
                 Value::Null => None,
@@ -49,25 +54,28 @@ pub(crate) fn apply(
             };
             let aliases = strings(&args["aliases"]);
             let ensured = chats.ensure_session_metadata(key, scope.as_ref(), aliases);
-            ensured.wait().map(drop)
+            match ensured.wait() {
+                Err(error @ Error::ScopeConflict { .. }) => return Err(text(error)),
+                ensured => drop(or_empty(ensured)),
+            }
         }
         "get" => {
-            let history = messages(&chats.history(key).wait().map_err(text)?);
-            let summary = chats.summary(key).wait().map_err(text)?;
+            let history = messages(&or_empty(chats.history(key).wait()));
+            let summary = or_empty(chats.summary(key).wait());
             return Ok(json!({ "history": history, "summary": summary }));
         }
         "get_scope" => {
-            let scope = chats.session_scope(key).wait().map_err(text)?;
+            let scope = or_empty(chats.session_scope(key).wait());
             return described(scope.as_ref(), key);
         }
         "resolve" => {
-            let resolved = chats.resolve_session_key(key).wait().map_err(text)?;
+            let resolved = or_empty(chats.resolve_session_key(key).wait());
+            let resolved = resolved.unwrap_or_else(|| key.to_owned());
             return Ok(json!({ "resolved": resolved }));
         }
-        "list" => return Ok(chats.list_sessions().wait().map_err(text)?.into()),
+        "list" => return Ok(or_empty(chats.list_sessions().wait()).into()),
         _ => return Err(format!("unknown operation {op}")),
     }
-    .map_err(text)?;
     Ok(Value::Null)
 }
 

@@ -10,6 +10,10 @@ compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit targ
 
 pub mod error;
 pub mod exchange;
+pub mod messages;
+pub mod position;
+pub mod rules;
 pub mod scope;
 pub mod session_file;
 pub mod stamp;
+pub mod update;

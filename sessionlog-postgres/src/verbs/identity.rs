@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
-use sessionlog::backend::kit;
-use sessionlog::{ChangeKind, Error, Result};
+use sessionlog::backend::kit::{self, Heir};
+use sessionlog::{ChangeKind, Result};
 use tokio_postgres::types::Type;
 
 use crate::command::{Identity, Order, Outcome};
@@ -42,8 +42,8 @@ impl Transaction<'_> {
         always: bool,
     ) -> Tried<Result<Outcome>> {
         let given = order.key.as_str();
-        let is_literal = !always || self.sessions.contains_key(given);
-        let key = if is_literal { given } else { given.trim() };
+        let has = |key: &str| !always || self.sessions.contains_key(key);
+        let key = kit::literal(given, has);
         let checked = kit::check_key(key).and_then(|()| self.admit(key, identity.scope.as_deref()));
         if let Err(error) = checked {
             return Ok(Err(error));
@@ -71,16 +71,11 @@ impl Transaction<'_> {
         Ok(Ok(Outcome::Whether(takes)))
     }
 
-    /// Refuses a scope that is another conversation's. Otherwise two chats with names that lead to
-    /// one key would read each other.
+    /// Refuses a scope that is another conversation's.
     fn admit(&self, key: &str, scope: Option<&RawValue>) -> Result<()> {
-        match (self.sessions.get(key), scope) {
-            (Some(session), Some(new))
-                if !kit::may_have_scope(key, session.raw_scope().as_deref(), new) =>
-            {
-                Err(Error::ScopeConflict { key: key.into() })
-            }
-            _ => Ok(()),
+        match self.sessions.get(key) {
+            Some(session) => kit::admit(key, session.raw_scope().as_deref(), scope),
+            None => Ok(()),
         }
     }
 
@@ -152,12 +147,13 @@ impl Transaction<'_> {
         always: bool,
     ) -> Tried<Option<Heritage>> {
         let own = self.sessions.get(key);
-        let claimed = own.filter(|_| always).map_or(&[][..], |own| &own.aliases);
         let own_scope = own.and_then(Session::raw_scope);
-        let scopes = [identity.scope.as_deref(), own_scope.as_deref()];
-        let fresh = names
-            .iter()
-            .filter(|name| !claimed.contains(name) && kit::inherits_from(name, names, scopes));
+        let heir = Heir {
+            names,
+            scopes: [identity.scope.as_deref(), own_scope.as_deref()],
+            claimed: own.filter(|_| always).map_or(&[], |own| &own.aliases),
+        };
+        let fresh = names.iter().filter(|name| heir.may_ask(name));
         let fresh: Vec<&str> = fresh.map(String::as_str).collect();
         if fresh.is_empty() {
             return Ok(None);
@@ -176,7 +172,7 @@ impl Transaction<'_> {
             };
             let scope = session.raw_scope();
             let is_any = session.messages > 0 || !session.summary.trim().is_empty();
-            if is_any && kit::inherits_from(alias, &session.aliases, [scope.as_deref(), None]) {
+            if is_any && kit::gives_away(alias, &session.aliases, scope.as_deref()) {
                 return self.read_heritage(session).await.map(Some);
             }
         }

@@ -1,8 +1,9 @@
 //! Looking for lines, hiding and removing them.
 
+use std::convert::Infallible;
 use std::ops::Range;
 
-use sessionlog::backend::kit;
+use sessionlog::backend::kit::{self, Cut};
 use sessionlog::{Error, Keep, Position, Result};
 use tokio_postgres::types::Type;
 
@@ -28,17 +29,16 @@ impl Transaction<'_> {
             });
         };
         let all = Some(session.end_at);
-        Ok(Ok(match keep {
-            Keep::From(position) => return self.find_position(session, position).await,
+        let Ok(cut) = keep.cut(Ok::<_, Infallible>);
+        Ok(Ok(match cut {
+            Cut::From(position) => return self.find_position(session, position).await,
             _ if session.messages == 0 => all,
-            Keep::Last(0) | Keep::Turns(0) => all,
-            Keep::Last(n) => match i64::try_from(n) {
+            Cut::Last(0) | Cut::Turns(0) => all,
+            Cut::Last(n) => match i64::try_from(n) {
                 Ok(n) if n < session.messages => self.after_message(session, n).await?,
                 _ => None,
             },
-            Keep::Turns(n) => self.before_turn(session, n).await?,
-            // This crate does not know this way to keep lines yet.
-            _ => None,
+            Cut::Turns(n) => self.before_turn(session, n).await?,
         }))
     }
 

@@ -1,7 +1,7 @@
 //! Giving a session another key, before the content of that key.
 
-use sessionlog::backend::kit::{self, TagChange};
-use sessionlog::{ChangeKind, Error, Result, SessionMeta, SessionTags};
+use sessionlog::backend::kit::{self, Move, TagChange};
+use sessionlog::{ChangeKind, Result, SessionMeta, SessionTags};
 use tokio_postgres::types::Type;
 
 use super::identity::carried;
@@ -20,16 +20,11 @@ impl Transaction<'_> {
         new: &str,
         merge: bool,
     ) -> Tried<Result<Outcome>> {
-        let literal = |key| {
-            if self.sessions.contains_key(key) {
-                key
-            } else {
-                str::trim(key)
-            }
-        };
+        let literal = |key| kit::literal(key, |key| self.sessions.contains_key(key));
         let (old, new) = (literal(old), literal(new));
         let has_said = !self.is_blank(new).await?;
-        if let Err(error) = self.may_go_on_as(old, new, has_said && !merge) {
+        let may = self.may_go_on_as(old, new);
+        if let Err(error) = may.and_then(|()| kit::check_history(new, has_said, merge)) {
             return Ok(Err(error));
         }
         let older = self.whole_meta(old).await?;
@@ -63,36 +58,18 @@ impl Transaction<'_> {
     /// Checks that a session may get another key.
     ///
     /// # Errors
-    /// `InvalidKey`, `SessionNotFound`, `IsAlias`, `HasHistory`.
-    fn may_go_on_as(&self, old: &str, new: &str, is_taken: bool) -> Result<()> {
-        if old == new {
-            let reason = "the session has this key already";
-            return Err(Error::InvalidKey { reason });
-        }
-        let is_alias = |alias: &str, key: &str| Error::IsAlias {
-            alias: alias.into(),
-            key: key.into(),
+    /// `InvalidKey`, `SessionNotFound`, `IsAlias`.
+    fn may_go_on_as(&self, old: &str, new: &str) -> Result<()> {
+        let has = |key: &str| self.sessions.contains_key(key);
+        let of_new = kit::resolve(new, has, |key| self.claimant(key));
+        let moved = Move {
+            old,
+            new,
+            is_there: has(old),
+            of_old: self.claimant(old),
+            of_new: of_new.as_deref().filter(|key| *key != new),
         };
-        let (of_old, of_new) = (self.claimant(old), self.claimant(new));
-        if !self.sessions.contains_key(old) {
-            return Err(match of_old {
-                Some(key) => is_alias(old, key),
-                None => Error::SessionNotFound { key: old.into() },
-            });
-        }
-        // New messages for the key would go to a third session.
-        let is_own = kit::is_own_first(new) && self.sessions.contains_key(new);
-        if let Some(third) = of_new.filter(|key| *key != old && !is_own) {
-            return Err(is_alias(new, third));
-        }
-        if is_taken {
-            return Err(Error::HasHistory { key: new.into() });
-        }
-        // Late messages for the old key would go to a third session.
-        match of_old.filter(|key| *key != new) {
-            Some(third) => Err(is_alias(old, third)),
-            None => Ok(()),
-        }
+        moved.check()
     }
 
     /// Returns the description of a session that was locked, or of none.

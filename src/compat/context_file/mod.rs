@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use sessionlog_core::error::{Error, Result};
+use sessionlog_core::messages::Messages;
 use sessionlog_core::session_file::kimi::{KimiRecord, encode};
 use sessionlog_wal::storage::Storage;
 use sessionlog_wal::sync::Mutex;
@@ -34,7 +35,6 @@ use sessionlog_wal::sync::Mutex;
 use self::backing::Backing;
 use self::conversation::ContextConversation;
 use crate::Message;
-use crate::front::context::Messages;
 use crate::front::handle::blocking;
 use crate::front::reply::Reply;
 
@@ -85,7 +85,7 @@ impl FileContext {
     }
 
     pub(crate) fn append_message(&self, messages: Messages) -> Reply<()> {
-        self.run(move |opened| opened.append(&messages.0))
+        self.run(move |opened| opened.append(messages.as_slice()))
     }
 
     pub(crate) fn update_token_count(&self, token_count: i64) -> Reply<()> {

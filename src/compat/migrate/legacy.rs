@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use sessionlog_core::error::{Error, Result};
+use sessionlog_core::rules::dates::Dates;
 use sessionlog_core::session_file::{self, LegacySession, SIDECAR, SessionTags};
 use sessionlog_core::stamp;
 use sessionlog_wal::storage::{FileKind, Storage};
@@ -18,7 +19,7 @@ use crate::disk::files;
 use crate::disk::files::backup::BackupReason;
 use crate::engine::Engine;
 use crate::engine::shard::verbs::clear::Clear;
-use crate::engine::shard::verbs::update::{self, Dates};
+use crate::engine::shard::verbs::update::{self};
 use crate::{Durability, Message, SessionMeta, StoreHandle, Update};
 
 pub(crate) use names::candidates;

@@ -172,6 +172,38 @@ pub(crate) fn temp_name(counter: u64) -> String {
     format!("{TEMP_PREFIX}{counter:016x}.tmp")
 }
 
+/// Hidden names for a recovery or a repair. They carry the number of the next segment, and so no
+/// record in the journal has them, nor an attempt that was cut short.
+#[derive(Debug, Default)]
+pub(crate) struct TempNames {
+    next: u64,
+}
+
+impl TempNames {
+    pub(crate) fn before_segment(number: u64) -> Self {
+        Self { next: number << 32 }
+    }
+
+    /// Returns the first name that is not taken yet, whether there is such a file or not.
+    pub(crate) fn first(&self) -> String {
+        temp_name(self.next)
+    }
+
+    /// Takes a name that no file in `dir` has.
+    ///
+    /// # Errors
+    /// As the operating system reports them.
+    pub(crate) fn take(&mut self, storage: &dyn Storage, dir: &Path) -> Result<String> {
+        loop {
+            let name = self.first();
+            self.next += 1;
+            if !is_there(storage, &dir.join(&name))? {
+                return Ok(name);
+            }
+        }
+    }
+}
+
 /// True if `name` is a rewrite's hidden name.
 pub(crate) fn is_temp_name(name: &str) -> bool {
     name.starts_with(TEMP_PREFIX) && name.strip_suffix(".tmp").is_some()

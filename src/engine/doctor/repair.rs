@@ -18,7 +18,7 @@ use super::originals::Originals;
 use super::outcome::{RepairOptions, RepairReport};
 use super::salvage::{Salvage, Sources};
 use crate::disk::copies::lost::Copies;
-use crate::disk::files::log_path;
+use crate::disk::files::{TempNames, log_path};
 use crate::engine::home::{self, Home};
 use crate::engine::recovery::RecoveryReport;
 use crate::engine::recovery::plan::Plans;
@@ -48,7 +48,7 @@ pub(crate) fn repair(
         options,
         report: RepairReport::default(),
         backup: None,
-        temps: 0,
+        temps: TempNames::default(),
     };
     let repaired = repair.run();
     home.life_file().mark(&*storage);
@@ -64,8 +64,7 @@ pub(super) struct Repair<'a> {
     options: RepairOptions,
     pub(super) report: RepairReport,
     pub(super) backup: Option<Originals>,
-    /// The next hidden file's number.
-    pub(super) temps: u64,
+    pub(super) temps: TempNames,
 }
 
 impl Repair<'_> {
@@ -213,7 +212,7 @@ impl Repair<'_> {
         let census = Census::take(&**self.storage, self.dir, &Plans::default())?;
         self.back_up(census.strays.iter().map(|name| self.dir.join(name)))?;
         let mut records = Vec::new();
-        self.number_temps(inspection.next_number());
+        self.temps = TempNames::before_segment(inspection.next_number());
         self.salvage_backups(&salvage)?;
         self.salvage_once(&salvage)?;
         for stem in salvage.plans.sessions.keys() {
@@ -250,7 +249,7 @@ impl Repair<'_> {
                 continue;
             };
             self.back_up([dir.join(&kept.name), dir.join(&kept.link)])?;
-            let temp = self.free_temp()?;
+            let temp = self.temps.take(&**self.storage, self.dir)?;
             self.write(&self.dir.join(&temp), &bytes)?;
             let to = dir.join(&kept.name);
             let renamed = self.storage.rename(&self.dir.join(&temp), &to);
@@ -304,7 +303,7 @@ impl Repair<'_> {
     fn sessions(&mut self, id: &StoreId) -> Result<()> {
         let census = Census::take(&**self.storage, self.dir, &Plans::default())?;
         let scan = Scan::read(&**self.storage, &self.home.journal, id)?;
-        self.number_temps(scan.next_number);
+        self.temps = TempNames::before_segment(scan.next_number);
         let mut records = Vec::new();
         let mut dropped = Vec::new();
         let mut copies = Copies::new(&**self.storage, self.dir, &self.home.copies);

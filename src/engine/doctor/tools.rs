@@ -7,14 +7,13 @@ use sessionlog_core::error::{Error, Result};
 use sessionlog_wal::journal::committer::Committer;
 use sessionlog_wal::journal::counters::CommitCounters;
 use sessionlog_wal::journal::pool::SegmentPool;
-use sessionlog_wal::journal::record::{self, Record};
+use sessionlog_wal::journal::record;
 use sessionlog_wal::journal::segment::{Lengths, StoreId};
 use sessionlog_wal::storage::OpenMode;
 
 use super::originals::Originals;
 use super::repair::Repair;
 use crate::disk::files;
-use crate::disk::files::temp_name;
 use crate::engine::recovery::run;
 use crate::engine::recovery::standing::FilesState;
 
@@ -34,19 +33,11 @@ impl Repair<'_> {
         content: &[u8],
         image: &[u8],
     ) -> Result<()> {
-        let temp = self.free_temp()?;
+        let temp = self.temps.take(&**self.storage, self.dir)?;
         self.write(&self.dir.join(&temp), content)?;
         let standing = FilesState::of(&**self.storage, self.dir, stem)?;
-        let swap = Record::Swap {
-            stem,
-            generation: 0,
-            before: standing.prior(),
-            image,
-            temp: &temp,
-            base_len: content.len() as u64,
-            base_crc: crc32fast::hash(content),
-            tail: b"",
-        };
+        let made = (content.len() as u64, crc32fast::hash(content));
+        let swap = standing.swap(stem, image, &temp, made);
         record::encode(records, &swap);
         Ok(())
     }
@@ -58,22 +49,6 @@ impl Repair<'_> {
             file.sync_data()
         });
         written.map_err(|e| Error::io("write", path, e))
-    }
-
-    pub(super) fn free_temp(&mut self) -> Result<String> {
-        loop {
-            let name = temp_name(self.temps);
-            self.temps += 1;
-            if !files::is_there(&**self.storage, &self.dir.join(&name))? {
-                return Ok(name);
-            }
-        }
-    }
-
-    /// Gives hidden files names that no record in the journal has, nor one of a repair that was cut
-    /// short: they carry the number of the next segment.
-    pub(super) fn number_temps(&mut self, segment: u64) {
-        self.temps = segment << 32;
     }
 
     /// Commits `records` as one batch, with a checkpoint over everything before it.

@@ -30,7 +30,7 @@ use super::planned::Planned;
 use super::report::RecoveryReport;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::backup::BackupName;
-use crate::disk::files::{self, is_temp_name, log_path};
+use crate::disk::files::{self, TempNames, is_temp_name, log_path};
 
 /// The places of a store's files.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +47,7 @@ pub(crate) struct StorePlaces<'a> {
 
 /// Brings all session files and backups up to the journal and makes them durable, except those that
 /// another program changed: for them, it returns the records that the journal needs first. Hidden
-/// files that are made for this are numbered from `temps`.
+/// files that are made for this have the names `temps`.
 ///
 /// # Errors
 /// As the operating system reports them. The journal is untouched then, and opening again does the
@@ -56,14 +56,14 @@ pub(crate) fn redo(
     storage: &dyn Storage,
     places: StorePlaces<'_>,
     plans: &Plans,
-    temps: u64,
+    temps: TempNames,
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
 ) -> Result<Adopted> {
     let mut redo = Redo::new(storage, places, temps, report);
     redo.clear(is_scratch_name)?;
     // Files that failed attempts prepared: on a full disk each attempt would take more space.
-    redo.clear_temps_from(temps)?;
+    redo.clear_temps_from(&redo.temps.first())?;
     redo.clear_ways(plans)?;
     let changed = redo.judge(plans)?;
     redo.carry_out(plans, &changed, copies)
@@ -80,7 +80,7 @@ pub(crate) fn clear(
     known: bool,
     report: &mut RecoveryReport,
 ) -> Result<Option<Vec<DirEntry>>> {
-    let redo = Redo::new(storage, places, 0, report);
+    let redo = Redo::new(storage, places, TempNames::default(), report);
     redo.clear_links()?;
     if known {
         return Ok(None);
@@ -100,7 +100,7 @@ pub(crate) fn redo_adopted(
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
 ) -> Result<()> {
-    let mut redo = Redo::new(storage, places, 0, report);
+    let mut redo = Redo::new(storage, places, TempNames::default(), report);
     redo.carry_out(plans, &BTreeSet::new(), copies).map(drop)
 }
 
@@ -121,14 +121,14 @@ struct Redo<'a> {
     backup_names: BTreeMap<String, bool>,
     removals: Vec<PathBuf>,
     counter: u64,
-    next_temp: u64,
+    temps: TempNames,
 }
 
 impl<'a> Redo<'a> {
     fn new(
         storage: &'a dyn Storage,
         places: StorePlaces<'a>,
-        temps: u64,
+        temps: TempNames,
         report: &'a mut RecoveryReport,
     ) -> Self {
         Self {
@@ -145,7 +145,7 @@ impl<'a> Redo<'a> {
             backup_names: BTreeMap::new(),
             removals: Vec::new(),
             counter: 0,
-            next_temp: temps,
+            temps,
         }
     }
 

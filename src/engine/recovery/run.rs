@@ -14,7 +14,7 @@ use super::redo::{Adopted, clear, redo, redo_adopted};
 use super::{RecoveryReport, restore};
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
-use crate::disk::files;
+use crate::disk::files::{self, TempNames};
 use crate::engine::home::Home;
 
 /// The result of recovery, and the work that is left.
@@ -78,8 +78,7 @@ fn try_recover(
     report.torn_bytes = scan.torn_bytes;
     // First, because on a full disk the lines that follow need this space.
     remove_strays(storage, home, scan)?;
-    // No record in the journal has these names, nor one of an attempt cut short.
-    let temps = scan.next_number << 32;
+    let temps = TempNames::before_segment(scan.next_number);
     let places = home.places(dir);
     let (mut adopted, mut entries) = (Adopted::default(), None);
     if plans.sessions.is_empty() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sessionlog_core::error::{Error, Result};
 use sessionlog_core::session_file;
-use sessionlog_wal::journal::record::Prior;
+use sessionlog_wal::journal::record::{Prior, Record};
 use sessionlog_wal::storage::{OpenMode, Storage};
 
 use super::bytes::crc_of;
@@ -45,6 +45,27 @@ impl FilesState {
     /// True if the sidecar has this content.
     pub(crate) fn says(&self, image: &[u8]) -> bool {
         self.sidecar == image
+    }
+
+    /// Returns the record that puts a prepared file, of this length and CRC-32, in the place of the
+    /// session's file.
+    pub(crate) fn swap<'a>(
+        &'a self,
+        stem: &'a str,
+        image: &'a [u8],
+        temp: &'a str,
+        (base_len, base_crc): (u64, u32),
+    ) -> Record<'a> {
+        Record::Swap {
+            stem,
+            generation: 0,
+            before: self.prior(),
+            image,
+            temp,
+            base_len,
+            base_crc,
+            tail: b"",
+        }
     }
 
     /// Returns the state that a record states.

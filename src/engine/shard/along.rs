@@ -15,7 +15,7 @@ use crate::disk::files::backup::{BackupName, BackupReason, Stored};
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::{self, once};
 use crate::engine::catalog::Entry;
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 use crate::engine::shard::rebase::make_directory;
 
 /// The data that goes along with the lines of a session.

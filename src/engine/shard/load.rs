@@ -16,7 +16,7 @@ use crate::disk::files;
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::sidecar::{self, Sidecar};
 use crate::engine::catalog::Entry;
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 use crate::engine::snapshot::Tail;
 
 /// Number of versions a session has before it may get another's.

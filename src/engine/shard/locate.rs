@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 use std::io;
 
+use sessionlog_core::position;
 use sessionlog_core::session_file::{self, Decoded, Kind, Turns};
 use sessionlog_wal::storage::StorageFile;
 
@@ -19,16 +20,8 @@ pub(crate) struct Query {
     pub(crate) keep: Cut,
 }
 
-/// The lines that stay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
-    /// The newest `n` messages.
-    Last(usize),
-    /// At least `n` messages, and the rest of the turn that the oldest of them belongs to.
-    Turns(usize),
-    /// The line at this offset, and those after it.
-    From(u64),
-}
+/// The lines that stay, from an offset.
+pub(crate) type Cut = position::Cut<u64>;
 
 impl Query {
     /// Returns the result, if it needs no look at the lines.

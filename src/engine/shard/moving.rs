@@ -36,7 +36,7 @@ use super::{Resident, Shard};
 use crate::Durability;
 use crate::disk::files::once;
 use crate::engine::catalog::Entry;
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 use crate::engine::shard::number::shard_of;
 
 /// A session that holds still, with all its data.

@@ -23,7 +23,7 @@ use super::rewrite::PreparedFile;
 use super::turn::Turn;
 use crate::disk::files::sidecar::Sidecar;
 use crate::engine::catalog::Entry;
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 use crate::engine::snapshot::{Live, Standing, Tail, View};
 
 /// The extent of a session: after all changes that the journal settled, or after all that are

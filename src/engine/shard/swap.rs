@@ -22,7 +22,7 @@ use crate::Durability;
 use crate::disk::files;
 use crate::disk::files::backup::Stored;
 use crate::engine::feed::ChangeKind;
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 use crate::engine::snapshot::Tail;
 
 impl Shard {

@@ -15,7 +15,7 @@ use crate::disk::files::conversation;
 use crate::disk::files::extent;
 use crate::disk::files::sidecar;
 use crate::disk::files::sidecar::Sidecar;
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::foreign::{Judged, SessionFiles, judge_as_seen};
 use crate::engine::recovery::plan::Plan;

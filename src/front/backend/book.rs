@@ -10,7 +10,11 @@ use std::hash::{BuildHasher, Hasher};
 
 use serde_json::value::RawValue;
 use sessionlog_core::error::{Error, Oversized, Result, check_size};
-use sessionlog_core::scope::{self, SessionScope};
+use sessionlog_core::rules::identity::{self, Heir, gives_away};
+use sessionlog_core::rules::lines::{self, LineLimits};
+use sessionlog_core::rules::moving::{self, Move};
+use sessionlog_core::rules::names;
+use sessionlog_core::scope::SessionScope;
 use sessionlog_core::session_file::{self, TagChange};
 use sessionlog_core::stamp::{self, ZERO_TIME};
 use sessionlog_wal::clock::{Clock, SystemClock};
@@ -132,19 +136,15 @@ impl Book {
     }
 
     pub(crate) fn resolve(&self, key: &str) -> Option<String> {
-        let padded = key;
-        let key = key.trim();
-        // White space is part of a key that has it: its session would be out of reach otherwise.
-        if padded != key && self.pages.contains_key(padded) {
-            return Some(padded.to_owned());
-        }
-        let own = || self.pages.contains_key(key).then(|| key.to_owned());
-        if session_file::short_circuits(key) && own().is_some() {
-            return own();
-        }
-        let mut claims = self.aliases.get(key).into_iter().flatten();
-        let other = claims.find(|(_, claimant)| claimant != key);
-        other.map(|(_, claimant)| claimant.clone()).or_else(own)
+        let claimant = |alias: &str| self.claimant(alias).cloned();
+        names::resolve(key, |key| self.pages.contains_key(key), claimant)
+    }
+
+    /// The session of another key that claims an alias, the first by file name if several do.
+    fn claimant(&self, alias: &str) -> Option<&String> {
+        let mut claims = self.aliases.get(alias).into_iter().flatten();
+        let other = claims.find(|(_, claimant)| claimant != alias);
+        other.map(|(_, claimant)| claimant)
     }
 
     pub(crate) fn history(&self, key: &str) -> Vec<Message> {
@@ -238,38 +238,25 @@ impl Book {
 
     /// See [`SessionStore::merge_session`](super::SessionStore::merge_session).
     pub(crate) fn move_session(&mut self, old: &str, new: &str, merge: bool) -> Result<Merged> {
-        let literal = |key| {
-            if self.pages.contains_key(key) {
-                key
-            } else {
-                str::trim(key)
-            }
-        };
+        let literal = |key| names::literal(key, |key| self.pages.contains_key(key));
         let (old, new) = (literal(old), literal(new));
         self.check_key(old)?;
         self.check_key(new)?;
-        if old == new {
-            return Err(Error::own_key());
-        }
-        let Some(older) = self.pages.get(old) else {
-            return Err(match self.resolve(old) {
-                Some(key) => Error::is_alias(old, &key),
-                None => Error::SessionNotFound { key: old.into() },
-            });
+        let of_new = self.resolve(new).filter(|key| key != new);
+        let moved = Move {
+            old,
+            new,
+            is_there: self.pages.contains_key(old),
+            of_old: self.claimant(old).map(String::as_str),
+            of_new: of_new.as_deref(),
         };
-        let mut claims = self.aliases.get(old).into_iter().flatten();
-        if let Some((_, third)) = claims.find(|(_, one)| one != old && one != new) {
-            return Err(Error::is_alias(old, third));
-        }
-        let means = self.resolve(new).filter(|key| key != new && key != old);
-        if let Some(key) = means {
-            return Err(Error::is_alias(new, &key));
-        }
+        moved.check()?;
+        let Some(older) = self.pages.get(old) else {
+            return Err(Error::SessionNotFound { key: old.into() });
+        };
         let own = self.pages.get(new);
         let has_said = own.is_some_and(|page| !page.is_blank());
-        if has_said && !merge {
-            return Err(Error::HasHistory { key: new.into() });
-        }
+        moving::check_history(new, has_said, merge)?;
         let mut page = own
             .cloned()
             .unwrap_or_else(|| MemorySession::made(ZERO_TIME));
@@ -309,14 +296,15 @@ impl Book {
         scope: Option<&SessionScope>,
         aliases: &[String],
     ) -> Result<bool> {
-        let padded = self.pages.contains_key(key);
-        let key = if padded { key } else { key.trim() };
+        let key = names::literal(key, |key| self.pages.contains_key(key));
         self.check_key(key)?;
         let size = page::identity(None, aliases);
         check_size(Oversized::Aliases, size, self.limits.line)?;
         let scope = scope.map(SessionScope::to_raw);
         let aliases = session_file::normalize_aliases(key, aliases);
-        self.admit(key, scope.as_deref())?;
+        if let Some(page) = self.pages.get(key) {
+            identity::admit(key, page.scope.as_deref(), scope.as_deref())?;
+        }
         let heritage = self.heritage(key, scope.as_deref(), &aliases);
         let promoted = heritage.is_some();
         let old = self.pages.get(key);
@@ -342,17 +330,6 @@ impl Book {
         Ok(promoted)
     }
 
-    /// Refuses a scope of another conversation: two chats with names that lead to one key would
-    /// otherwise read each other.
-    fn admit(&self, key: &str, scope: Option<&RawValue>) -> Result<()> {
-        match (self.pages.get(key), scope) {
-            (Some(page), Some(new)) if !scope::may_follow(key, page.scope.as_deref(), new) => {
-                Err(Error::ScopeConflict { key: key.into() })
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The page that a session without visible content takes over from its aliases. An alias that
     /// it claims already is skipped: history that was cleared since must not come back.
     fn heritage(
@@ -365,18 +342,17 @@ impl Book {
         if own.is_some_and(|page| !page.is_blank()) {
             return None;
         }
-        let claimed = own.map_or_else(Default::default, |page| &*page.aliases);
-        let scopes = [scope, own.and_then(|page| page.scope.as_deref())];
-        let is_main = |alias: &str| {
-            session_file::is_main_alias(alias) || scope::is_main_of(alias, aliases, scopes)
+        let heir = Heir {
+            names: aliases,
+            scopes: [scope, own.and_then(|page| page.scope.as_deref())],
+            claimed: own.map_or_else(Default::default, |page| &*page.aliases),
         };
         aliases
             .iter()
-            .filter(|alias| !claimed.contains(alias) && !is_main(alias))
+            .filter(|alias| heir.may_ask(alias))
             .filter_map(|alias| Some((alias, self.pages.get(alias)?)))
             .find(|(alias, page)| {
-                let scopes = [page.scope.as_deref(), None];
-                !page.is_blank() && !scope::is_main_of(alias, &page.aliases, scopes)
+                !page.is_blank() && gives_away(alias, &page.aliases, page.scope.as_deref())
             })
             .map(|(_, page)| page.clone())
     }
@@ -391,28 +367,26 @@ impl Book {
         more: usize,
     ) -> Result<Vec<StoredMessage>> {
         let now = self.now();
-        let mut accepted = Vec::with_capacity(messages.len());
         let page = self.pages.get(key);
         let old = page.map_or("", |page| &page.summary);
         let besides = page.map_or(0, |page| page.identity() + page.ids() + page.tags.size()) + more;
-        let limit = self.limits.beside(besides + summary.unwrap_or(old).len());
-        for message in messages.iter().filter(|message| !message.is_transient()) {
-            message.check_writable()?;
-            let line = StoredMessage::of(match message.created_at() {
+        let limits = LineLimits {
+            line: self.limits.beside(besides + summary.unwrap_or(old).len()),
+            batch: usize::MAX,
+        };
+        let mut accepted = Vec::with_capacity(messages.len());
+        let each = |message, size| accepted.push((message, size));
+        if let Err(error) = lines::encode(&messages, &now, limits, &mut Vec::new(), each) {
+            return Err(lines::hand_back(error, || messages));
+        }
+        let dated = accepted.into_iter().map(|(message, size)| {
+            let message = match message.created_at() {
                 Some(_) => message.clone(),
                 None => message.clone().with_created_at(&now)?,
-            });
-            if line.size > limit {
-                return Err(Error::MessageTooLarge {
-                    what: Oversized::Message,
-                    size: line.size,
-                    limit,
-                    messages,
-                });
-            }
-            accepted.push(line);
-        }
-        Ok(accepted)
+            };
+            Ok(StoredMessage { message, size })
+        });
+        dated.collect()
     }
 
     /// Changes a session, created if needed, and keeps the book within its limits.
@@ -458,12 +432,12 @@ impl Book {
     fn claim(&mut self, key: &str, aliases: &[String]) {
         for alias in aliases {
             let claims = self.aliases.entry(alias.clone()).or_default();
-            claims.insert((file_name(key), key.to_owned()));
+            claims.insert((names::file_name(key), key.to_owned()));
         }
     }
 
     fn disclaim(&mut self, key: &str, aliases: &[String]) {
-        let claim = (file_name(key), key.to_owned());
+        let claim = (names::file_name(key), key.to_owned());
         for alias in aliases {
             if let Some(claims) = self.aliases.get_mut(alias) {
                 claims.remove(&claim);
@@ -488,8 +462,4 @@ impl Book {
     fn now(&self) -> String {
         stamp::rfc3339(self.clock.now())
     }
-}
-
-fn file_name(key: &str) -> String {
-    session_file::sidecar_name(&session_file::plain_stem(key))
 }

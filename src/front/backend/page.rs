@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use serde_json::value::RawValue;
+use sessionlog_core::position::{Cut, Keep, Position};
 use sessionlog_core::scope::SessionScope;
 use sessionlog_core::session_file::{self, LegacySession, MetaText, SessionTags};
 
 use crate::Message;
 use crate::engine::glance::SHOWN;
-use crate::engine::position::{Keep, Position};
 use crate::front::backend::kit::turn_begins_at;
 use crate::front::sessions::SessionInfo;
 
@@ -41,7 +41,7 @@ pub(crate) struct MemorySession {
 /// A message, and its size encoded, in bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredMessage {
-    message: Message,
+    pub(crate) message: Message,
     pub(crate) size: usize,
 }
 
@@ -142,16 +142,18 @@ impl MemorySession {
 
     /// The number of newest messages that stay; `None` if the position is not in its history.
     pub(crate) fn staying(&self, keep: Keep) -> Option<usize> {
-        match keep {
-            Keep::Last(n) => Some(n),
-            Keep::Turns(n) => Some(self.in_turns(n)),
-            Keep::From(position) if position.history() != self.history => None,
-            Keep::From(position) => {
-                let gone = position.at().saturating_sub(self.first);
-                let gone = usize::try_from(gone).unwrap_or(usize::MAX);
-                self.lines.len().checked_sub(gone)
+        let cut = keep.cut(|position| {
+            if position.history() != self.history {
+                return Err(());
             }
-        }
+            let gone = position.at().saturating_sub(self.first);
+            let gone = usize::try_from(gone).unwrap_or(usize::MAX);
+            self.lines.len().checked_sub(gone).ok_or(())
+        });
+        Some(match cut.ok()? {
+            Cut::Last(n) | Cut::From(n) => n,
+            Cut::Turns(n) => self.in_turns(n),
+        })
     }
 
     /// The message at a position.

@@ -1,13 +1,12 @@
 //! Conversations: kimi-cli's `Context`, which it keeps in one file, for a session of a store.
 
-mod messages;
 mod session;
 
 use std::path::Path;
 use std::sync::Arc;
 
-pub use self::messages::Messages;
 use sessionlog_core::error::{Error, Result};
+use sessionlog_core::messages::Messages;
 use sessionlog_wal::storage::{DiskStorage, Storage};
 
 use self::session::SessionContext;

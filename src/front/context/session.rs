@@ -36,7 +36,7 @@ impl SessionContext {
     }
 
     pub(super) fn append_message(&self, messages: Messages) -> Reply<()> {
-        self.handle.append_all(&self.key, messages.0)
+        self.handle.append_all(&self.key, messages.into())
     }
 
     pub(super) fn update_token_count(&self, token_count: i64) -> Reply<()> {

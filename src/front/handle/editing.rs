@@ -1,14 +1,15 @@
 //! The verbs that change one message.
 
 use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::position::Position;
+use sessionlog_core::rules::lines::{hand_back, in_place_of};
 use sessionlog_core::session_file::{self, Decoded};
 
 use super::StoreHandle;
-use super::lines::{encode, hand_back};
+use super::lines::encode;
 use super::reads::MemoryPart;
 use crate::Message;
 use crate::engine::pages;
-use crate::engine::position::Position;
 use crate::engine::shard::verbs::edit::Edit;
 use crate::front::reply::{LookupPlace, Reply};
 
@@ -71,12 +72,12 @@ impl StoreHandle {
         Reply::lookup(move |place| {
             Box::pin(async move {
                 let (old, len) = this.message_at(&key, position, place).await?;
-                let message = message.map(|new| dated(new, &old)).transpose()?;
+                let message = message.map(|new| in_place_of(new, &old)).transpose()?;
                 let max = this.limits;
                 let edit = this.encoded(&key, move |engine| {
                     let messages: Vec<_> = message.into_iter().collect();
                     let encoded = encode(&messages, max, engine);
-                    let line = encoded.map_err(|e| hand_back(e, messages))?.bytes;
+                    let line = encoded.map_err(|e| hand_back(e, || messages))?.bytes;
                     Ok(Edit {
                         position,
                         len,
@@ -104,21 +105,5 @@ impl StoreHandle {
             (Some(Decoded::Message(message)), Some(line)) => Ok((message, line.len() as u64)),
             _ => Err(Error::PositionNotFound { key: key.into() }),
         }
-    }
-}
-
-/// The new message as it is stored in the place of the old one.
-///
-/// # Errors
-/// `InvalidMessage` if it would not be stored.
-pub(crate) fn dated(new: Message, old: &Message) -> Result<Message> {
-    if new.is_transient() {
-        return Err(Error::InvalidMessage {
-            reason: "it is reasoning alone, which is not stored".into(),
-        });
-    }
-    match (new.created_at(), old.created_at()) {
-        (None, Some(time)) => new.with_created_at(time),
-        _ => Ok(new),
     }
 }

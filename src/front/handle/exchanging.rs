@@ -4,11 +4,12 @@ use std::path::Path;
 
 use sessionlog_core::error::{Error, Result};
 use sessionlog_core::exchange::{self, Export, ExportOptions, Format, Head, Transcript};
+use sessionlog_core::rules::dates::Dates;
 use sessionlog_core::session_file::TagChange;
 
 use super::{StoreHandle, blocking};
 use crate::engine::reader;
-use crate::engine::shard::verbs::update::{self, Dates};
+use crate::engine::shard::verbs::update::{self};
 use crate::engine::stats::Counters;
 use crate::front::reply::{LookupPlace, Reply};
 
@@ -120,7 +121,7 @@ impl StoreHandle {
             dates: Some(dates).filter(|_| !is_empty),
             ..update::Update::default()
         };
-        self.commit(key, transcript.messages.into(), besides)
+        self.commit(key, transcript.messages, besides)
     }
 
     fn export_messages(&self, key: &str, options: ExportOptions) -> Result<Export> {

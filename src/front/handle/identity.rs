@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
-use sessionlog_core::error::{Error, Oversized, Result, check_size};
-use sessionlog_core::scope;
+use sessionlog_core::error::{Error, Result};
+use sessionlog_core::rules::identity::{self, Heir};
+use sessionlog_core::rules::names;
 use sessionlog_core::session_file;
 
 use super::{Side, StoreHandle, blocking};
@@ -35,8 +36,8 @@ impl StoreHandle {
     ) -> Reply<()> {
         let (level, max) = (self.level, self.limits.line);
         self.exact_keys().write(key, move |_| {
-            check_identity(scope.as_deref(), &aliases, max)?;
-            let identity = of(scope, aliases);
+            identity::check(scope.as_deref(), &aliases, max)?;
+            let identity = Identity { scope, aliases };
             Ok(Some(UpsertMeta { identity, level }))
         })
     }
@@ -78,7 +79,7 @@ impl StoreHandle {
         if let Err(error) = session_file::validate_key(key) {
             return Reply::known(Err(error));
         }
-        if let Err(error) = check_identity(scope.as_deref(), &aliases, self.limits.line) {
+        if let Err(error) = identity::check(scope.as_deref(), &aliases, self.limits.line) {
             return Reply::known(Err(error));
         }
         if engine.is_closed() {
@@ -89,13 +90,17 @@ impl StoreHandle {
             Box::pin(async move {
                 let names = session_file::normalize_aliases(&key, &aliases);
                 let own = this.moment_of(&key, place).await?.meta.text.clone();
-                let scopes = [scope.as_deref(), own.scope.as_deref()];
-                let found = this.candidate(&names, &names, scopes, place).await?;
+                let heir = Heir {
+                    names: &names,
+                    scopes: [scope.as_deref(), own.scope.as_deref()],
+                    claimed: &[],
+                };
+                let found = this.candidate(&names, heir, place).await?;
                 let Some((_, candidate)) = found else {
                     return Ok(false);
                 };
                 let promote = Promote {
-                    identity: Some(of(scope, aliases)),
+                    identity: Some(Identity { scope, aliases }),
                     candidate,
                 };
                 Reply::command(engine, key, promote).await
@@ -195,13 +200,9 @@ impl StoreHandle {
         let Side::Writer(engine) = &self.side else {
             return Err(Error::ReadOnly);
         };
-        let key = if engine.shared.catalog.has_files(key) {
-            key
-        } else {
-            key.trim()
-        };
+        let key = names::literal(key, |key| engine.shared.catalog.has_files(key));
         session_file::validate_key(key)?;
-        check_identity(scope, aliases, self.limits.line)?;
+        identity::check(scope, aliases, self.limits.line)?;
         if engine.is_closed() {
             return Err(engine.failure());
         }
@@ -223,7 +224,10 @@ impl StoreHandle {
             let search = self.look_for_inheritance(&engine.shared.catalog, &key, given, place);
             let search = search.await?;
             let ensure = Ensure {
-                identity: of(scope.clone(), aliases.clone()),
+                identity: Identity {
+                    scope: scope.clone(),
+                    aliases: aliases.clone(),
+                },
                 search,
                 level: self.level,
             };
@@ -233,22 +237,4 @@ impl StoreHandle {
             }
         }
     }
-}
-
-fn of(scope: Option<Box<RawValue>>, aliases: Vec<String>) -> Identity {
-    Identity {
-        scope,
-        aliases,
-        judge: scope::may_follow,
-    }
-}
-
-/// Refuses a scope or aliases that fit no sidecar, whatever else is in it.
-fn check_identity(scope: Option<&RawValue>, aliases: &[String], limit: usize) -> Result<()> {
-    if let Some(scope) = scope.map(RawValue::get) {
-        check_size(Oversized::Scope, scope.len(), limit)?;
-        session_file::check_scope(scope)?;
-    }
-    let size = aliases.iter().map(String::len).sum();
-    check_size(Oversized::Aliases, size, limit)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use sessionlog_core::error::{Error, Oversized, Result, check_size};
-use sessionlog_core::scope;
+use sessionlog_core::rules::identity::{Heir, gives_away};
 use sessionlog_core::session_file;
 
 use super::{StoreHandle, blocking};
@@ -36,35 +36,28 @@ impl StoreHandle {
         if self.shows_something(key, place).await? {
             return Ok(HistorySearch::Needless);
         }
-        let scopes = [scope, own.scope.as_deref()];
-        let found = self.candidate(&fresh, &names, scopes, place).await?;
+        let heir = Heir {
+            names: &names,
+            scopes: [scope, own.scope.as_deref()],
+            claimed: &own.aliases,
+        };
+        let found = self.candidate(&fresh, heir, place).await?;
         Ok(found.map_or(HistorySearch::Vain, |(alias, candidate)| {
             HistorySearch::Found(alias, candidate)
         }))
     }
 
-    /// The first of `aliases` with something to take over, and its contents. `names` and `scopes`
-    /// are everything known of the session: they may tell whether an opaque alias is the key of an
-    /// agent's main session.
+    /// The first of `aliases` with something to take over, and its contents.
     pub(super) async fn candidate(
         &self,
         aliases: &[String],
-        names: &[String],
-        scopes: [Option<&RawValue>; 2],
+        heir: Heir<'_>,
         place: LookupPlace,
     ) -> Result<Option<(String, Candidate)>> {
-        for alias in aliases {
-            // An over-long alias names no session of ours, and must not keep the aliases after it
-            // from being looked at.
-            if session_file::validate_key(alias).is_err()
-                || session_file::is_main_alias(alias)
-                || scope::is_main_of(alias, names, scopes)
-            {
-                continue;
-            }
+        for alias in aliases.iter().filter(|alias| heir.may_ask(alias)) {
             let snapshot = self.moment_of(alias, place).await?;
             let text = snapshot.meta.text.clone();
-            if scope::is_main_of(alias, &text.aliases, [text.scope.as_deref(), None]) {
+            if !gives_away(alias, &text.aliases, text.scope.as_deref()) {
                 continue;
             }
             let path = alias.clone();

@@ -1,6 +1,7 @@
 //! Messages as the lines that a command writes, and the limits of those.
 
-use sessionlog_core::error::{Error, Oversized, Result, check_size};
+use sessionlog_core::error::{Oversized, Result, check_size};
+use sessionlog_core::rules::lines::{self, LineLimits};
 use sessionlog_core::session_file;
 use sessionlog_core::stamp::StampText;
 use sessionlog_wal::emptied;
@@ -32,6 +33,13 @@ impl CommandLimits {
 
     /// The limits of an imported whole session: it is prepared in a file, and so stands in no
     /// record.
+    fn of_lines(self) -> LineLimits {
+        LineLimits {
+            line: self.line,
+            batch: self.batch,
+        }
+    }
+
     fn of_a_whole_session(self) -> Self {
         Self {
             batch: usize::MAX,
@@ -46,7 +54,7 @@ impl StoreHandle {
     /// # Errors
     /// `MessageTooLarge`.
     pub(crate) fn check_summary(&self, summary: &str) -> Result<()> {
-        check_size(Oversized::Summary, summary.len(), self.limits.line)
+        lines::check_summary(summary, self.limits.line)
     }
 
     /// Refuses a sidecar over the limit.
@@ -83,22 +91,13 @@ impl StoreHandle {
     /// # Errors
     /// `MessageTooLarge`.
     pub(crate) fn check_prompt(&self, prompt: &str) -> Result<()> {
-        let size = session_file::encode_system_prompt(prompt).len();
-        check_size(Oversized::Prompt, size, self.limits.line)
+        lines::prompt(prompt, self.limits.line).map(drop)
     }
 }
 
 pub(super) struct EncodedLines {
     pub(super) bytes: Vec<u8>,
     pub(super) count: u32,
-}
-
-/// The error, with the messages in it that its caller may want back.
-pub(super) fn hand_back(mut error: Error, given: Vec<Message>) -> Error {
-    if let Error::MessageTooLarge { messages, .. } = &mut error {
-        *messages = given;
-    }
-    error
 }
 
 /// As [`encode`], for a message that is only text.
@@ -125,18 +124,7 @@ pub(super) fn encode(
     engine: &Engine,
 ) -> Result<EncodedLines> {
     let now = StampText::of(engine.shared.clock.now());
-    let mut lines = EncodedLines {
-        bytes: emptied::buffer(),
-        count: 0,
-    };
-    for message in messages.iter().filter(|message| !message.is_transient()) {
-        message.check_writable()?;
-        let before = lines.bytes.len();
-        session_file::encode_onto(message, Some(now.as_str()), &mut lines.bytes);
-        check_size(Oversized::Message, lines.bytes.len() - before, max.line)?;
-        lines.bytes.push(b'\n');
-        lines.count += 1;
-        check_size(Oversized::Batch, lines.bytes.len(), max.batch)?;
-    }
-    Ok(lines)
+    let (mut bytes, limits) = (emptied::buffer(), max.of_lines());
+    let count = lines::encode(messages, now.as_str(), limits, &mut bytes, |_, _| {})?;
+    Ok(EncodedLines { bytes, count })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sessionlog_core::error::{Error, Result};
+use sessionlog_core::rules::names;
 use sessionlog_core::session_file;
 
 use super::{Side, StoreHandle};
@@ -111,17 +112,8 @@ impl StoreHandle {
             Err(error) => return Reply::known(Err(error)),
         };
         let catalog = &engine.shared.catalog;
-        let [old, new] = [old, new].map(|key| {
-            let key = if catalog.has_files(key) {
-                key
-            } else {
-                key.trim()
-            };
-            Arc::<str>::from(key)
-        });
-        if old == new {
-            return Reply::known(Err(Error::own_key()));
-        }
+        let literal = |key| names::literal(key, |key| catalog.has_files(key));
+        let [old, new] = [old, new].map(|key| Arc::<str>::from(literal(key)));
         let rename = Rename {
             from: old,
             merge,
@@ -149,20 +141,7 @@ impl StoreHandle {
 pub(super) async fn moved(engine: Arc<Engine>, rename: Rename, new: Arc<str>) -> Result<Merged> {
     let old = &rename.from;
     loop {
-        let catalog = &engine.shared.catalog;
-        if !catalog.has_files(old) {
-            return Err(match catalog.resolve(old) {
-                Some(key) => Error::is_alias(old, &key),
-                None => Error::SessionNotFound {
-                    key: old.to_string(),
-                },
-            });
-        }
-        // Its session would be out of reach.
-        let third = catalog.resolve_other(&new).filter(|key| key != old);
-        if let Some(key) = third.filter(|_| !rename.may_be_alias) {
-            return Err(Error::is_alias(&new, &key));
-        }
+        rename.check(&new, &engine.shared.catalog)?;
         Reply::command(engine.clone(), old.clone(), Leave).await?;
         let moved = Reply::command(engine.clone(), new.clone(), rename.clone()).await?;
         if let Some(has_said) = moved {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sessionlog_core::error::{Error, Result};
+use sessionlog_core::position::Position;
 use sessionlog_wal::sync::Mutex;
 use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +17,7 @@ use super::{Side, StoreHandle, blocking};
 use crate::disk::archive::ArchivePart;
 use crate::engine::Engine;
 use crate::engine::glance::{self, SessionLines};
-use crate::engine::position::{Numbering, Position};
+use crate::engine::numbering::Numbering;
 use crate::engine::search::{Match, Needle, Room};
 use crate::engine::snapshot::Snapshot;
 use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};

@@ -3,20 +3,21 @@
 
 use std::fmt::Debug;
 
-use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::error::Version;
+use sessionlog_core::messages::Messages;
+use sessionlog_core::position::{Keep, Position};
+use sessionlog_core::rules;
+use sessionlog_core::rules::dates::Dates;
+use sessionlog_core::rules::lines::hand_back;
 use sessionlog_core::session_file::{self, TagChange};
+use sessionlog_core::update::{Appended, Update};
 
-use super::lines::{encode, hand_back};
+use super::lines::encode;
 use super::{Side, StoreHandle};
-use crate::engine::position::{Keep, Position};
+use crate::Message;
 use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::update::{self, Updated};
-use crate::front::context::Messages;
 use crate::front::reply::Reply;
-use crate::front::update::{Appended, Update};
-
-/// The maximum length of a message's id, in bytes.
-const MAX_ID: usize = 256;
 
 /// One commit for several changes, and changes that are made once only.
 impl StoreHandle {
@@ -75,14 +76,15 @@ impl StoreHandle {
             after,
             replaces,
         } = update;
+        let messages: Vec<Message> = messages.into();
         let fits = summary
             .as_deref()
             .map_or(Ok(()), |text| self.check_summary(text));
         let max = self.limits;
         if replaces {
             return self.encoded(key, move |engine| {
-                let encoded = fits.and_then(|()| encode(&messages.0, max, engine));
-                let mut lines = encoded.map_err(|e| hand_back(e, messages.0))?.bytes;
+                let encoded = fits.and_then(|()| encode(&messages, max, engine));
+                let mut lines = encoded.map_err(|e| hand_back(e, || messages))?.bytes;
                 if let Some(tokens) = tokens {
                     lines.extend_from_slice(session_file::encode_usage(tokens).as_bytes());
                     lines.push(b'\n');
@@ -106,7 +108,7 @@ impl StoreHandle {
         };
         match fits {
             Ok(()) => self.commit(key, messages, besides),
-            Err(error) => Reply::known(Err(hand_back(error, messages.0))),
+            Err(error) => Reply::known(Err(hand_back(error, || messages))),
         }
     }
 
@@ -254,14 +256,14 @@ impl StoreHandle {
         messages: impl Into<Messages>,
     ) -> Reply<Appended> {
         let messages = messages.into();
-        if let Err(error) = check_id(id) {
+        if let Err(error) = rules::update::check_id(id) {
             return Reply::known(Err(error));
         }
         let once = update::Update {
             once: Some(id.to_owned()),
             ..update::Update::default()
         };
-        self.commit(key, messages, once)
+        self.commit(key, messages.into(), once)
     }
 
     /// Hides all messages except those that `keep` selects. As
@@ -307,18 +309,18 @@ impl StoreHandle {
     }
 
     /// Dates a session; one that does not exist is created.
-    pub(crate) fn date(&self, key: &str, dates: update::Dates) -> Reply<()> {
+    pub(crate) fn date(&self, key: &str, dates: Dates) -> Reply<()> {
         let besides = update::Update {
             dates: Some(dates),
             ..update::Update::default()
         };
-        self.commit(key, Vec::<crate::Message>::new().into(), besides)
+        self.commit(key, Vec::new(), besides)
     }
 
     pub(super) fn commit<T>(
         &self,
         key: &str,
-        messages: Messages,
+        messages: Vec<Message>,
         besides: update::Update<T>,
     ) -> Reply<T>
     where
@@ -326,8 +328,8 @@ impl StoreHandle {
     {
         let (level, max) = (self.level, self.limits);
         self.encoded(key, move |engine| {
-            let encoded = encode(&messages.0, max, engine);
-            let lines = encoded.map_err(|e| hand_back(e, messages.0))?;
+            let encoded = encode(&messages, max, engine);
+            let lines = encoded.map_err(|e| hand_back(e, || messages))?;
             Ok(update::Update {
                 lines: lines.bytes,
                 count: lines.count,
@@ -336,16 +338,4 @@ impl StoreHandle {
             })
         })
     }
-}
-
-pub(crate) fn check_id(id: &str) -> Result<()> {
-    let reason = match id.len() {
-        0 => "it is empty",
-        1..=MAX_ID => return Ok(()),
-        _ => "at most 256 may be",
-    };
-    Err(Error::InvalidMessageId {
-        reason,
-        size: id.len(),
-    })
 }

@@ -3,12 +3,13 @@
 use std::fmt::Debug;
 
 use sessionlog_core::error::{Result, Version};
+use sessionlog_core::position::Keep;
+use sessionlog_core::rules::lines::hand_back;
 
-use super::lines::{CommandLimits, EncodedLines, encode, encode_text, hand_back};
+use super::lines::{CommandLimits, EncodedLines, encode, encode_text};
 use super::{Side, StoreHandle, blocking};
 use crate::Message;
 use crate::engine::Engine;
-use crate::engine::position::Keep;
 use crate::engine::shard::request::Verb;
 use crate::engine::shard::verbs::compact::Compact;
 use crate::engine::shard::verbs::set_history::SetHistory;
@@ -33,7 +34,7 @@ impl StoreHandle {
         let max = self.limits;
         self.append(to, move |engine| {
             let lines = encode_text(role, content, max, engine);
-            lines.map_err(|e| hand_back(e, vec![Message::new(role, content)]))
+            lines.map_err(|e| hand_back(e, || vec![Message::new(role, content)]))
         })
     }
 
@@ -94,7 +95,7 @@ impl StoreHandle {
         let max = self.limits;
         self.append(to, move |engine| {
             let encoded = encode(messages.as_ref(), max, engine);
-            encoded.map_err(|e| hand_back(e, messages.into()))
+            encoded.map_err(|e| hand_back(e, || messages.into()))
         })
     }
 
@@ -155,7 +156,7 @@ impl StoreHandle {
     ) -> Reply<T> {
         self.encoded(key, move |engine| {
             let encoded = encode(&messages, max, engine);
-            let lines = encoded.map_err(|e| hand_back(e, messages))?;
+            let lines = encoded.map_err(|e| hand_back(e, || messages))?;
             Ok(SetHistory::of(lines.bytes, expect))
         })
     }

@@ -28,7 +28,11 @@ use programs::{Outcome, Programs, Suite};
 use tree::Tree;
 
 /// The roots of the crates that faults are put into.
-const ROOTS: [&str; 3] = ["src/lib.rs", "crates/wal/src/lib.rs", "crates/core/src/lib.rs"];
+const ROOTS: [&str; 3] = [
+    "src/lib.rs",
+    "crates/wal/src/lib.rs",
+    "crates/core/src/lib.rs",
+];
 
 #[derive(Debug)]
 struct Fault {

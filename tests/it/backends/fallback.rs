@@ -101,8 +101,6 @@ fn a_long_session_is_imported_and_a_file_that_is_left_is_reported() {
         panic!("{report:?}");
     };
     assert!(key == "deep:1" && reason.contains("128"), "{reason}");
-    let logged = sessionlog::backend::fire_and_forget(store.clone());
-    assert_eq!(logged.migration_report().skipped, report.skipped);
     store.close().wait().unwrap();
 
     let store = open_session_store_with(dir.path(), options()).unwrap();

@@ -18,7 +18,7 @@ use time::format_description::well_known::Rfc3339;
 use super::Redo;
 use super::place::is_one_file;
 use crate::disk::files::backup::{self, BackupName, BackupReason};
-use crate::disk::files::{self, log_path, temp_name};
+use crate::disk::files::{self, log_path};
 use crate::engine::recovery::bytes::{Bytes, crc_of};
 use crate::engine::recovery::foreign::{Barred, Changed, Conflict};
 use crate::engine::recovery::plan::Plans;
@@ -121,46 +121,26 @@ impl Redo<'_> {
         (standing, image): (&FilesState, &[u8]),
         adopted: &mut Adopted,
     ) -> Result<()> {
-        let (generation, before) = (0, standing.prior());
         let Some(lines) = lines else {
             if !standing.says(image) {
                 adopted.add(&Record::Meta {
                     stem,
-                    generation,
-                    before,
+                    generation: 0,
+                    before: standing.prior(),
                     image,
                 });
             }
             return Ok(());
         };
-        let temp = self.free_temp()?;
+        let temp = self.temps.take(self.storage, self.dir)?;
         let path = self.dir.join(&temp);
         let file = self.storage.open(&path, OpenMode::CreateNew);
         let base_crc = file
             .and_then(|file| lines.write_to(&*file))
             .map_err(|e| Error::io("recover", &path, e))?;
-        adopted.add(&Record::Swap {
-            stem,
-            generation,
-            before,
-            image,
-            temp: &temp,
-            base_len: lines.size(),
-            base_crc,
-            tail: b"",
-        });
+        adopted.add(&standing.swap(stem, image, &temp, (lines.size(), base_crc)));
         adopted.temps.push(temp);
         Ok(())
-    }
-
-    fn free_temp(&mut self) -> Result<String> {
-        loop {
-            let name = temp_name(self.next_temp);
-            self.next_temp += 1;
-            if !files::is_there(self.storage, &self.dir.join(&name))? {
-                return Ok(name);
-            }
-        }
     }
 
     /// Keeps a file as it was found, unless an attempt that was cut short did.

@@ -7,7 +7,7 @@ use sessionlog_core::error::{Error, Result};
 use sessionlog_wal::storage::{DirEntry, FileKind, OpenMode, StorageFile};
 
 use super::{Redo, remove};
-use crate::disk::files::{is_temp_name, temp_name};
+use crate::disk::files::is_temp_name;
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::plan::{Base, Plans};
 
@@ -63,9 +63,8 @@ impl Redo<'_> {
         self.clear_links()
     }
 
-    /// Removes prepared files that are numbered from `first`.
-    pub(super) fn clear_temps_from(&self, first: u64) -> Result<()> {
-        let first = temp_name(first);
+    /// Removes prepared files, from the name `first` on.
+    pub(super) fn clear_temps_from(&self, first: &str) -> Result<()> {
         self.clear(|name| is_temp_name(name) && *name >= *first)
             .map(drop)
     }

@@ -13,7 +13,7 @@ use sessionlog_wal::storage::FileKind;
 use crate::Durability;
 use crate::disk::files::{is_impostor, is_taken, once};
 use crate::engine::feed::ChangeKind;
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Op, SessionChange};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::position::Position;
 
-use crate::engine::position::{Place, Position};
+use crate::engine::numbering::Place;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::value::RawValue;
-use sessionlog_core::error::{Error, Oversized, Result, check_size};
+use sessionlog_core::error::{Oversized, Result, check_size};
+use sessionlog_core::rules::identity;
 use sessionlog_core::session_file::{self, Meta};
 
 use crate::engine::shard::session::Session;
@@ -15,12 +16,7 @@ use crate::engine::shard::turn::Turn;
 pub(crate) struct Identity {
     pub(crate) scope: Option<Box<RawValue>>,
     pub(crate) aliases: Vec<String>,
-    /// Decides whether a scope fits: the engine does not know the meaning of scopes.
-    pub(crate) judge: Judge,
 }
-
-/// Returns true if the session of a key, which has the first scope or none, may get the second.
-pub(crate) type Judge = fn(&str, Option<&RawValue>, &RawValue) -> bool;
 
 impl Identity {
     /// Returns the memory it holds, bytes.
@@ -39,19 +35,13 @@ impl Identity {
 }
 
 impl Session {
-    /// Refuses an identity that is another conversation's: otherwise two chats with names that lead
-    /// to one key would read each other.
+    /// Refuses an identity that is another conversation's.
     pub(super) fn admits(&self, identity: &Identity) -> Result<()> {
-        let (key, stored) = (&self.entry.key, self.staged.meta.text.scope.as_deref());
-        let exists = self.exists && !self.deleted;
-        match identity.scope.as_deref() {
-            Some(new) if exists && !(identity.judge)(key, stored, new) => {
-                Err(Error::ScopeConflict {
-                    key: key.to_string(),
-                })
-            }
-            _ => Ok(()),
+        if !self.exists || self.deleted {
+            return Ok(());
         }
+        let stored = self.staged.meta.text.scope.as_deref();
+        identity::admit(&self.entry.key, stored, identity.scope.as_deref())
     }
 
     /// Returns the sidecar that holds after a change of its text. A sidecar over the limit is
@@ -90,11 +80,7 @@ impl Session {
             && !self.deleted
             && self.entry.listed.load(Ordering::Acquire)
             && Arc::ptr_eq(text, &self.synced_meta.text)
-            && text_of(text.scope.as_deref()) == text_of(identity.scope.as_deref())
+            && identity::is_same_scope(text.scope.as_deref(), identity.scope.as_deref())
             && text.aliases == session_file::normalize_aliases(&text.key, &identity.aliases)
     }
-}
-
-fn text_of(scope: Option<&RawValue>) -> Option<&str> {
-    scope.map(RawValue::get)
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use sessionlog_core::error::{Error, Result};
+use sessionlog_core::error::Result;
+use sessionlog_core::rules::moving::{self, Move};
 use sessionlog_wal::storage::StorageFile;
 
 use super::promote::Blank;
+use crate::engine::catalog::Catalog;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::locate::Query;
@@ -82,28 +84,28 @@ struct RenameStart {
 }
 
 impl Rename {
+    /// Refuses keys between which a session may not move, to the key `to`.
+    pub(crate) fn check(&self, to: &str, catalog: &Catalog) -> Result<()> {
+        let of_old = catalog.claimant(&self.from);
+        let of_new = catalog.resolve_other(to).filter(|_| !self.may_be_alias);
+        let moved = Move {
+            old: &self.from,
+            new: to,
+            is_there: catalog.has_files(&self.from),
+            of_old: of_old.as_deref(),
+            of_new: of_new.as_deref(),
+        };
+        moved.check()
+    }
+
     fn prepare(&self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<Readiness> {
         let has_said = match shard.is_blank(id, turn)? {
             Blank::Search(file, query) => return Ok(Readiness::Search(file, query)),
             Blank::Known(blank) => !blank,
         };
         let key = shard.session(id).entry.key.clone();
-        if has_said && !self.merge {
-            let key = key.to_string();
-            return Err(Error::HasHistory { key });
-        }
-        // Requests that wait for the old key, and late ones for it, would go to a third session;
-        // and the new key would resolve to the third session.
-        let catalog = &turn.shared.catalog;
-        let third = catalog.claimant(&self.from).filter(|third| *third != key);
-        if let Some(third) = third {
-            return Err(Error::is_alias(&self.from, &third));
-        }
-        let third = catalog.resolve_other(&key);
-        let third = third.filter(|third| *third != self.from && !self.may_be_alias);
-        if let Some(third) = third {
-            return Err(Error::is_alias(&key, &third));
-        }
+        self.check(&key, &turn.shared.catalog)?;
+        moving::check_history(&key, has_said, self.merge)?;
         let number = shard_of(&self.from);
         let leaving = turn.beside(shard, number, |old, turn| {
             old.look_at_leaving(&self.from, turn)

@@ -4,10 +4,12 @@ use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::error::{Result, Version};
+use sessionlog_core::position::Position;
+use sessionlog_core::rules::update::UpdateOrder;
 use sessionlog_core::session_file::{Meta, TagChange};
 
-use crate::engine::position::{Place, Position};
+use crate::engine::numbering::Place;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
@@ -57,9 +59,9 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<T> {
-        match Version::ABSENT.require(key, self.expect) {
-            Ok(()) if self.after.is_some() => Absent::Answer(Err(Error::no_position(key))),
-            Ok(()) => Absent::Create,
+        let order = self.order();
+        match order.decide(key, Version::ABSENT, |_| false, || Ok(false)) {
+            Ok(_) => Absent::Create,
             Err(error) => Absent::Answer(Err(error)),
         }
     }
@@ -89,14 +91,20 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
 }
 
 impl<T> SetHistory<T> {
+    fn order(&self) -> UpdateOrder {
+        UpdateOrder {
+            expect: self.expect,
+            after: self.after,
+            ..UpdateOrder::default()
+        }
+    }
+
     /// Returns the new sidecar, if the session is in the expected state.
     fn check(&self, session: &Session, turn: &Turn<'_>) -> Result<Meta> {
         let key = &session.entry.key;
-        session.settled.meta.version.require(key, self.expect)?;
+        let found = session.settled.meta.version;
         let goes_on = |after: Position| session.numbering.find(after) != Place::Elsewhere;
-        if !self.after.is_none_or(goes_on) {
-            return Err(Error::no_position(key));
-        }
+        self.order().decide(key, found, goes_on, || Ok(false))?;
         if self.summary.is_none() && self.tags.is_empty() {
             return Ok(session.staged.meta.clone());
         }

@@ -7,8 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sessionlog_core::error::{Error, Result, Version};
+use sessionlog_core::position::{Keep, Position as Point};
+use sessionlog_core::rules::dates::Dates;
+use sessionlog_core::rules::update::{UpdateDecision, UpdateOrder};
 use sessionlog_core::session_file::{self, ControlContent, Meta, TagChange};
-use sessionlog_core::stamp::{self, Stamp};
+use sessionlog_core::update::Appended;
 use sessionlog_wal::storage::StorageFile;
 
 use super::append::{Append, AppendBesides};
@@ -16,11 +19,11 @@ use crate::Durability;
 use crate::disk::files;
 use crate::disk::files::once;
 use crate::engine::feed::ChangeKind;
-use crate::engine::position::{Keep, Place, Position as Point};
+use crate::engine::numbering::Place;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Added;
-use crate::engine::shard::locate::{self, Cut, Located, Query};
+use crate::engine::shard::locate::{self, Located, Query};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::{Session, SessionExtent};
 use crate::engine::shard::turn::Turn;
@@ -48,34 +51,6 @@ pub(crate) struct Update<T> {
     pub(crate) told: PhantomData<fn() -> T>,
 }
 
-/// The times at which an imported session was made and last changed at its origin, in RFC 3339.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Dates {
-    /// The session's creation time becomes this, unless it is already earlier.
-    pub(crate) created: Option<String>,
-    pub(crate) updated: Option<String>,
-    /// True if a later change of the session, which had messages before, stays its last.
-    pub(crate) keep_later: bool,
-}
-
-impl Dates {
-    /// Returns the creation time, if `known` is later or no time.
-    fn created_before(&self, known: &str) -> Option<&String> {
-        let created = self.created.as_ref()?;
-        let own = stamp::parse_nanos(created)?;
-        let is_earlier = stamp::parse_nanos(known).is_none_or(|known| own < known);
-        is_earlier.then_some(created)
-    }
-
-    /// Returns the session's new time of change, if its time was `known` before.
-    fn updated_after(&self, known: Option<&Stamp>) -> Option<Stamp> {
-        let updated = Stamp::from(self.updated.as_deref()?);
-        let own = updated.nanos()?;
-        let known = known.filter(|known| known.nanos() > Some(own));
-        Some(known.cloned().unwrap_or(updated))
-    }
-}
-
 /// The result of an update.
 #[derive(Debug)]
 pub(crate) struct Updated {
@@ -87,6 +62,16 @@ pub(crate) struct Updated {
 
 impl From<Updated> for () {
     fn from(_: Updated) {}
+}
+
+impl From<Updated> for Appended {
+    fn from(Updated { version, is_new }: Updated) -> Self {
+        if is_new {
+            Self::New(version)
+        } else {
+            Self::Duplicate(version)
+        }
+    }
 }
 
 impl From<Updated> for Version {
@@ -127,16 +112,16 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
     }
 
     fn if_absent(&self, key: &Arc<str>, _: &mut Shard) -> Absent<T> {
-        match Version::ABSENT.require(key, self.expect) {
+        let order = self.order();
+        match order.decide(key, Version::ABSENT, |_| false, || Ok(false)) {
             Err(error) => Absent::Answer(Err(error)),
-            Ok(()) if self.after.is_some() => Absent::Answer(Err(Error::no_position(key))),
-            // Nothing to keep, and nothing to create: PicoClaw would list a session here that never
-            // was.
-            Ok(()) if self.says_nothing() => Absent::Answer(Ok(T::from(Updated {
-                version: Version::ABSENT,
-                is_new: true,
-            }))),
-            Ok(()) => Absent::Create,
+            Ok(UpdateDecision::Make) => Absent::Create,
+            Ok(UpdateDecision::Nothing | UpdateDecision::Duplicate) => {
+                Absent::Answer(Ok(T::from(Updated {
+                    version: Version::ABSENT,
+                    is_new: true,
+                })))
+            }
         }
     }
 
@@ -180,13 +165,18 @@ enum UpdatePreparation {
 }
 
 impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
-    fn says_nothing(&self) -> bool {
-        self.count == 0
-            && self.summary.is_none()
-            && self.tags.is_empty()
-            && self.tokens.is_none()
-            && self.once.is_none()
-            && self.dates.is_none()
+    fn order(&self) -> UpdateOrder {
+        UpdateOrder {
+            expect: self.expect,
+            after: self.after,
+            hides: self.keep.is_some(),
+            says_nothing: self.count == 0
+                && self.summary.is_none()
+                && self.tags.is_empty()
+                && self.tokens.is_none()
+                && self.once.is_none()
+                && self.dates.is_none(),
+        }
     }
 
     fn prepare(
@@ -196,20 +186,15 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         turn: &mut Turn<'_>,
     ) -> Result<UpdatePreparation> {
         let session = shard.session(id);
+        let (key, numbering) = (session.entry.key.clone(), session.numbering);
         let found = session.settled.meta.version;
-        found.require(&session.entry.key, self.expect)?;
+        let mut order = self.order();
+        order.hides &= session.exists;
+        let line = self.once_line(session);
         // Histories get new numbers when they settle, and nothing waits beside that.
-        let goes_on = |after: Point| session.numbering.find(after) != Place::Elsewhere;
-        if !self.after.is_none_or(goes_on) {
-            return Err(Error::no_position(&session.entry.key));
-        }
-        if let Some(line) = self.once_line(shard.session(id))
-            && shard.has_taken(id, &line, turn)?
-        {
-            return Ok(UpdatePreparation::Taken);
-        }
-        let exists = shard.session(id).exists;
-        if self.says_nothing() && (self.keep.is_none() || !exists) {
+        let goes_on = |after: Point| numbering.find(after) != Place::Elsewhere;
+        let took = || line.map_or(Ok(false), |line| shard.has_taken(id, &line, turn));
+        if order.decide(&key, found, goes_on, took)? != UpdateDecision::Make {
             return Ok(UpdatePreparation::Taken);
         }
         if self.tokens.is_some() && shard.session(id).conversation.is_none() {
@@ -254,8 +239,8 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
             created.cloned()
         });
         let updated = dates.and_then(|dates| {
-            let had_messages = dates.keep_later && before.count > 0;
-            dates.updated_after(had_messages.then_some(&before.updated_at))
+            let known = (before.count > 0).then_some(&before.updated_at);
+            dates.updated_after(known)
         });
         let summary = self.summary.take();
         let tags = std::mem::take(&mut self.tags);
@@ -344,23 +329,16 @@ fn find_cut(
 ) -> Result<UpdatePreparation> {
     shard.write_out(id, turn)?;
     let session = shard.session(id);
-    let astray = || Error::no_position(&session.entry.key);
     let query = Query {
         start: session.start,
         end: session.settled.end,
         lines: session.settled.lines,
-        keep: match keep {
-            Keep::Last(n) => Cut::Last(n),
-            Keep::Turns(n) => Cut::Turns(n),
-            Keep::From(position) => {
-                match session.numbering.find(position) {
-                    Place::Here(offset) => Cut::From(offset),
-                    // It was hidden already.
-                    Place::Gone => Cut::From(0),
-                    Place::Elsewhere => return Err(astray()),
-                }
-            }
-        },
+        keep: keep.cut(|position| match session.numbering.find(position) {
+            Place::Here(offset) => Ok(offset),
+            // It was hidden already.
+            Place::Gone => Ok(0),
+            Place::Elsewhere => Err(Error::no_position(&session.entry.key)),
+        })?,
     };
     let found = session.found.filter(|(known, _)| *known == query);
     let located = match (found, query.at_once()) {

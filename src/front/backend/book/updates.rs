@@ -1,15 +1,14 @@
 //! Changing several things of a session in memory at once, and looking at many.
 
 use sessionlog_core::error::{Error, Result, Version};
-use sessionlog_core::session_file::TagChange;
+use sessionlog_core::rules;
+use sessionlog_core::rules::lines::in_place_of;
+use sessionlog_core::rules::update::{UpdateDecision, UpdateOrder};
 
 use super::Book;
 use crate::front::backend::page::MemorySession;
-use crate::front::handle::editing::dated;
-use crate::front::handle::updates::check_id;
 use crate::{
-    Appended, Besides, Budget, Keep, Message, Position, SessionPage, SessionQuery, Update,
-    UpdateParts, Window,
+    Appended, Besides, Budget, Keep, Message, Position, SessionPage, SessionQuery, Update, Window,
 };
 
 /// The number of ids of messages taken once that a session remembers.
@@ -35,56 +34,50 @@ impl Book {
 
     /// See [`SessionStore::update`](crate::backend::SessionStore::update).
     pub(crate) fn update(&mut self, key: String, update: Update) -> Result<Version> {
-        let UpdateParts {
-            expect,
+        let Update {
             messages,
             summary,
             keep,
             tokens,
-            title,
-            labels,
-            pinned,
+            expect,
+            tags,
             after,
             replaces,
-        } = update.into_parts();
-        let tags = TagChange::new(title, labels, pinned);
-        let found = self.version(&key);
-        found.require(&key, expect)?;
+        } = update;
         if tokens.is_some() {
             return Err(Error::Unsupported {
                 verb: "to record a token count",
             });
         }
+        if let Some(summary) = &summary {
+            self.check_summary(&key, summary)?;
+        }
+        let lines = self.accept(&key, messages.into(), summary.as_deref(), tags.size())?;
+        self.check_tags(&key, &tags, summary.as_deref())?;
+        let keep = keep.filter(|_| !replaces);
+        let order = UpdateOrder {
+            expect,
+            after,
+            hides: keep.is_some(),
+            says_nothing: lines.is_empty() && summary.is_none() && tags.is_empty() && !replaces,
+        };
+        let found = self.version(&key);
         let goes_on = |after: Position| {
             self.page(&key)
                 .is_some_and(|page| page.end().history() == after.history())
         };
-        if !after.is_none_or(goes_on) {
-            return Err(Error::PositionNotFound { key });
-        }
-        let keep = keep.filter(|_| !replaces);
-        let staying = match (self.page(&key), keep) {
-            (Some(page), Some(keep)) => match page.staying(keep) {
-                Some(staying) => staying,
-                None => return Err(Error::PositionNotFound { key }),
-            },
-            // It was deleted, or dropped to make room.
-            (None, Some(Keep::From(_)))
-                if !messages.is_empty() || summary.is_some() || !tags.is_empty() =>
-            {
-                return Err(Error::PositionNotFound { key });
-            }
-            _ => usize::MAX,
-        };
-        if let Some(summary) = &summary {
-            self.check_summary(&key, summary)?;
-        }
-        let lines = self.accept(&key, messages, summary.as_deref(), tags.size())?;
-        self.check_tags(&key, &tags, summary.as_deref())?;
-        let hides = keep.is_some() && found != Version::ABSENT;
-        if lines.is_empty() && summary.is_none() && tags.is_empty() && !hides && !replaces {
+        if order.decide(&key, found, goes_on, || Ok(false))? != UpdateDecision::Make {
             return Ok(found);
         }
+        let staying = match (self.page(&key), keep) {
+            (Some(page), Some(keep)) => page.staying(keep),
+            // It was deleted, or dropped to make room.
+            (None, Some(Keep::From(_))) => None,
+            _ => Some(usize::MAX),
+        };
+        let Some(staying) = staying else {
+            return Err(Error::PositionNotFound { key });
+        };
         self.change(key.clone(), |page| {
             if replaces {
                 page.replace(lines);
@@ -111,7 +104,7 @@ impl Book {
         let Some(old) = self.page(&key).and_then(|page| page.at(position)) else {
             return Err(Error::PositionNotFound { key });
         };
-        let message = message.map(|new| dated(new, old)).transpose()?;
+        let message = message.map(|new| in_place_of(new, old)).transpose()?;
         let mut lines = self.accept(&key, message.into_iter().collect(), None, 0)?;
         self.change(key.clone(), |page| page.amend(position, lines.pop()));
         Ok(self.version(&key))
@@ -136,7 +129,7 @@ impl Book {
         id: String,
         messages: Vec<Message>,
     ) -> Result<Appended> {
-        check_id(&id)?;
+        rules::update::check_id(&id)?;
         if self.page(key).is_some_and(|page| page.has_taken(&id)) {
             return Ok(Appended::Duplicate(self.version(key)));
         }

@@ -2,14 +2,14 @@
 
 use std::borrow::Borrow;
 
-use sessionlog_core::error::{Error, Oversized, Result, check_size};
+use sessionlog_core::error::Result;
+use sessionlog_core::rules::{self, lines::LineLimits};
 use sessionlog_core::session_file::{self, ControlContent, Conversation, Decoded, Kind, Turns};
 use sessionlog_core::stamp::{self, StampText};
 use sessionlog_wal::clock::{Clock, SystemClock};
 use time::OffsetDateTime;
 
 use crate::Message;
-use crate::front::handle::editing::dated;
 
 /// The kind of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,14 +33,6 @@ pub enum LineKind {
     Other,
 }
 
-/// A message as it is stored in the place of another: without `created_at` it gets the old one's.
-///
-/// # Errors
-/// [`Error::InvalidMessage`] for a message of reasoning alone, which is not stored.
-pub fn in_place_of(new: Message, old: &Message) -> Result<Message> {
-    dated(new, old)
-}
-
 /// Encodes messages as lines, without line feeds, as PicoClaw writes them, with unknown fields at
 /// the end. Messages without a time get `now`; transient ones become no line. `max_line` and
 /// `max_batch` are in bytes.
@@ -53,36 +45,25 @@ pub fn encode(
     max_line: usize,
     max_batch: usize,
 ) -> Result<Vec<Vec<u8>>> {
-    match encoded(&messages, now, max_line, max_batch) {
-        Err(Error::MessageTooLarge {
-            what, size, limit, ..
-        }) => Err(Error::MessageTooLarge {
-            what,
-            size,
-            limit,
-            messages,
-        }),
-        other => other,
+    let (now, mut encoded) = (StampText::of(now), Vec::new());
+    let limits = LineLimits {
+        line: max_line,
+        batch: max_batch,
+    };
+    let mut ends = Vec::with_capacity(messages.len());
+    let each = |_: &Message, len| ends.push(len);
+    match rules::lines::encode(&messages, now.as_str(), limits, &mut encoded, each) {
+        Ok(_) => {
+            let mut rest = &encoded[..];
+            let lines = ends.into_iter().map(|len| {
+                let (line, behind) = rest.split_at(len);
+                rest = &behind[1..];
+                line.to_vec()
+            });
+            Ok(lines.collect())
+        }
+        Err(error) => Err(rules::lines::hand_back(error, || messages)),
     }
-}
-
-fn encoded(
-    messages: &[Message],
-    now: OffsetDateTime,
-    max_line: usize,
-    max_batch: usize,
-) -> Result<Vec<Vec<u8>>> {
-    let now = StampText::of(now);
-    let (mut lines, mut batch) = (Vec::with_capacity(messages.len()), 0);
-    for message in messages.iter().filter(|message| !message.is_transient()) {
-        message.check_writable()?;
-        let line = session_file::encode(message, Some(now.as_str()));
-        check_size(Oversized::Message, line.len(), max_line)?;
-        batch += line.len() + 1;
-        check_size(Oversized::Batch, batch, max_batch)?;
-        lines.push(line);
-    }
-    Ok(lines)
 }
 
 /// The current time, and the same as a session's sidecar writes it.
@@ -156,9 +137,7 @@ pub fn lost_checkpoint_line(line: &[u8]) -> Vec<u8> {
 /// # Errors
 /// [`Error::MessageTooLarge`], without messages.
 pub fn system_prompt_line(prompt: &str, max_line: usize) -> Result<Vec<u8>> {
-    let line = session_file::encode_system_prompt(prompt).into_bytes();
-    check_size(Oversized::Prompt, line.len(), max_line)?;
-    Ok(line)
+    rules::lines::prompt(prompt, max_line).map(String::into_bytes)
 }
 
 /// The place where at least the newest `n` messages begin, with the rest of the turn that the

@@ -8,7 +8,6 @@
 mod backups;
 mod feed;
 mod joining;
-mod keys;
 mod lines;
 mod matcher;
 mod moment;
@@ -20,14 +19,9 @@ pub use crate::front::search::{MoreHits, Went};
 pub use backups::{backup, backups_over};
 pub use feed::{ChangeFeed, WatchFeed};
 pub use joining::meta_after;
-pub use keys::{
-    check_identity, check_key, check_message_id, check_summary, check_tags, file_name,
-    inherits_from, is_own_first, may_have_scope, normalize_aliases,
-};
 pub use lines::{
-    LineKind, checkpoint_line, checkpoint_message_line, encode, in_place_of, json_text,
-    lost_checkpoint_line, message_of, now, read_line, system_prompt_line, turn_begins_at,
-    usage_line,
+    LineKind, checkpoint_line, checkpoint_message_line, encode, json_text, lost_checkpoint_line,
+    message_of, now, read_line, system_prompt_line, turn_begins_at, usage_line,
 };
 pub use matcher::{Matcher, search_over};
 pub use moment::{Moment, MomentParts, session_info};
@@ -36,7 +30,30 @@ pub use policy::{
     retention_query, sought_id,
 };
 pub use sessionlog_core::exchange::{export, import};
-pub use sessionlog_core::session_file::TagChange;
+#[doc(inline)]
+pub use sessionlog_core::position::Cut;
+#[doc(inline)]
+pub use sessionlog_core::rules::dates::Dates;
+#[doc(inline)]
+pub use sessionlog_core::rules::identity::{
+    Heir, admit, check as check_identity, gives_away, is_same_scope,
+};
+#[doc(inline)]
+pub use sessionlog_core::rules::lines::{check_summary, check_tags, hand_back, in_place_of};
+#[doc(inline)]
+pub use sessionlog_core::rules::moving::{Move, check_history};
+#[doc(inline)]
+pub use sessionlog_core::rules::names::{file_name, literal, resolve};
+#[doc(inline)]
+pub use sessionlog_core::rules::update::{
+    UpdateDecision, UpdateOrder, check_id as check_message_id,
+};
+#[doc(inline)]
+pub use sessionlog_core::session_file::{
+    TagChange, normalize_aliases, short_circuits as is_own_first, validate_key as check_key,
+};
+#[doc(inline)]
+pub use sessionlog_core::stamp::Stamp;
 pub use tags::{decode_tags, encode_tags, tags_of_fork};
 pub use whole::{
     KeptBackup, append_lines, backup_of, date_session, lines_of, message_ids_of, once_ids,

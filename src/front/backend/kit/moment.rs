@@ -6,7 +6,7 @@ use sessionlog_core::error::{Error, Result, Version};
 use sessionlog_core::session_file::{Conversation, Meta};
 
 use crate::engine::glance::Words;
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 use crate::engine::reader;
 use crate::engine::snapshot::{ConversationMoment, Live, Snapshot, Tail};
 use crate::engine::stats::Counters;

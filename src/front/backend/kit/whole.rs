@@ -1,11 +1,11 @@
 //! Whole sessions of a directory, for copying.
 
+use sessionlog_core::rules::dates::Dates;
 use sessionlog_core::session_file::{self, Carried, SessionTags, TagChange};
 
 use crate::disk::files::backup::{BackupName, Stored};
 use crate::disk::files::once;
 use crate::engine::shard::verbs::append::Append;
-use crate::engine::shard::verbs::update::Dates;
 use crate::engine::shard::verbs::whole::Whole;
 use crate::front::handle::blocking;
 use crate::front::reply::Reply;

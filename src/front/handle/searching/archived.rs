@@ -9,7 +9,7 @@ use sessionlog_wal::clock::{Clock, SystemClock};
 use super::{Quarry, SearchRest, Work};
 use crate::disk::archive::{ArchivePart, UnderWay, in_order};
 use crate::engine::glance::SessionLines;
-use crate::engine::position::Numbering;
+use crate::engine::numbering::Numbering;
 use crate::engine::search::Room;
 use crate::front::handle::archiving;
 use crate::front::handle::finding::{ListedSession, Sight};

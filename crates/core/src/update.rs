@@ -1,12 +1,9 @@
 //! A change of one session in one commit, and its outcome.
 
-use sessionlog_core::error::Version;
-use sessionlog_core::session_file::TagChange;
-
-use crate::Message;
-use crate::engine::position::{Keep, Position};
-use crate::engine::shard::verbs::update::Updated;
-use crate::front::context::Messages;
+use crate::error::Version;
+use crate::messages::Messages;
+use crate::position::{Keep, Position};
+use crate::session_file::{Message, TagChange};
 
 /// The contents of an [`Update`], for custom stores.
 #[derive(Clone, Debug, Default)]
@@ -34,19 +31,27 @@ pub struct UpdateParts {
     pub replaces: bool,
 }
 
-/// Several changes of one session, for [`StoreHandle::update`](crate::StoreHandle::update):
+/// Several changes of one session, for `StoreHandle::update`:
 /// after a crash all of them are there, or none, and no reader sees some without the others.
 #[derive(Clone, Debug, Default)]
 #[must_use = "it does nothing until it is given to StoreHandle::update"]
 pub struct Update {
-    pub(super) messages: Messages,
-    pub(super) summary: Option<String>,
-    pub(super) keep: Option<Keep>,
-    pub(super) tokens: Option<i64>,
-    pub(super) expect: Option<Version>,
-    pub(super) tags: TagChange,
-    pub(super) after: Option<Position>,
-    pub(super) replaces: bool,
+    #[doc(hidden)]
+    pub messages: Messages,
+    #[doc(hidden)]
+    pub summary: Option<String>,
+    #[doc(hidden)]
+    pub keep: Option<Keep>,
+    #[doc(hidden)]
+    pub tokens: Option<i64>,
+    #[doc(hidden)]
+    pub expect: Option<Version>,
+    #[doc(hidden)]
+    pub tags: TagChange,
+    #[doc(hidden)]
+    pub after: Option<Position>,
+    #[doc(hidden)]
+    pub replaces: bool,
 }
 
 impl Update {
@@ -56,7 +61,7 @@ impl Update {
     }
 
     /// Applies only if the session is at this version, as returned by
-    /// [`SessionSnapshot::version`](crate::SessionSnapshot::version) or an earlier update.
+    /// `SessionSnapshot::version` or an earlier update.
     /// [`Version::ABSENT`] expects that there is no session.
     pub fn expect(mut self, version: Version) -> Self {
         self.expect = Some(version);
@@ -71,18 +76,18 @@ impl Update {
     }
 
     /// Replaces the whole history with these messages, as
-    /// [`set_history`](crate::StoreHandle::set_history) does. Messages that this update appends
+    /// `set_history` does. Messages that this update appends
     /// come after them, and there is nothing left to [keep](Self::keep).
     pub fn replace(mut self, messages: impl Into<Messages>) -> Self {
         let appended = std::mem::replace(&mut self.messages, messages.into());
         self.replaces = true;
-        self.messages.0.extend(appended.0);
+        self.messages.extend(appended);
         self
     }
 
     /// Appends messages, after those of earlier calls.
     pub fn append(mut self, messages: impl Into<Messages>) -> Self {
-        self.messages.0.extend(messages.into().0);
+        self.messages.extend(messages.into());
         self
     }
 
@@ -99,7 +104,7 @@ impl Update {
     }
 
     /// Records the number of tokens of the conversation, including what this update appends. Writes
-    /// a control record, as [`Context::update_token_count`](crate::Context::update_token_count)
+    /// a control record, as `Context::update_token_count`
     /// does.
     pub fn tokens(mut self, count: i64) -> Self {
         self.tokens = Some(count);
@@ -120,7 +125,7 @@ impl Update {
         self
     }
 
-    /// Pins or unpins the session: [`SessionQuery::pinned`](crate::SessionQuery::pinned) finds
+    /// Pins or unpins the session: `SessionQuery::pinned` finds
     /// pinned ones.
     pub fn pinned(mut self, pinned: bool) -> Self {
         self.tags.pinned = Some(pinned);
@@ -132,7 +137,7 @@ impl Update {
     pub fn into_parts(self) -> UpdateParts {
         UpdateParts {
             expect: self.expect,
-            messages: self.messages.0,
+            messages: self.messages.into(),
             summary: self.summary,
             keep: self.keep,
             tokens: self.tokens,
@@ -145,7 +150,7 @@ impl Update {
     }
 }
 
-/// The outcome of [`StoreHandle::append_once`](crate::StoreHandle::append_once), and the version
+/// The outcome of `StoreHandle::append_once`, and the version
 /// that the session is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Appended {
@@ -153,14 +158,4 @@ pub enum Appended {
     New(Version),
     /// The messages had been appended before, and are not appended again.
     Duplicate(Version),
-}
-
-impl From<Updated> for Appended {
-    fn from(Updated { version, is_new }: Updated) -> Self {
-        if is_new {
-            Self::New(version)
-        } else {
-            Self::Duplicate(version)
-        }
-    }
 }

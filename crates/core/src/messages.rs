@@ -1,12 +1,12 @@
 //! Messages that belong together.
 
-use crate::Message;
+use crate::session_file::Message;
 
-/// The argument of verbs that append, such as [`append_once`](crate::StoreHandle::append_once) and
-/// [`Context::append_message`](crate::Context::append_message): one message, an array, a `Vec` or a
+/// The argument of verbs that append, such as `StoreHandle::append_once` and
+/// `Context::append_message`: one message, an array, a `Vec` or a
 /// collected iterator. Several messages are stored all or not at all.
 #[derive(Clone, Default)]
-pub struct Messages(pub(crate) Vec<Message>);
+pub struct Messages(Vec<Message>);
 
 /// Shows the number of messages, not their text.
 impl std::fmt::Debug for Messages {
@@ -51,6 +51,14 @@ impl IntoIterator for Messages {
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
+    }
+}
+
+impl Messages {
+    /// The messages, in their order.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Message] {
+        &self.0
     }
 }
 

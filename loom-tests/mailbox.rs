@@ -2,7 +2,7 @@
 
 use crate::explore::Model;
 use loom::future::block_on;
-use sessionlog::testing::mailbox::{Answered, Lot, Queue, QueueTicket, Refused};
+use sessionlog::testing::mailbox::{Lot, Queue, QueueAnswer, QueueRefusal, QueueTicket};
 use sessionlog::testing::mailbox_conformance as conformance;
 use sessionlog::testing::sync::thread::{JoinHandle, spawn};
 use std::future::poll_fn;
@@ -72,16 +72,16 @@ fn woken(wakers: Vec<Waker>) {
     wakers.into_iter().for_each(Waker::wake);
 }
 
-async fn sent(queue: &Items, item: u8) -> Result<QueueTicket, Refused> {
+async fn sent(queue: &Items, item: u8) -> Result<QueueTicket, QueueRefusal> {
     let mut item = Some(item);
     poll_fn(|cx| match queue.poll_push(&mut item, b"", cx, true) {
-        Err(Refused::Full) => Poll::Pending,
+        Err(QueueRefusal::Full) => Poll::Pending,
         other => Poll::Ready(other),
     })
     .await
 }
 
-async fn answer(queue: &Items, mut asked: QueueTicket) -> Answered<u8> {
+async fn answer(queue: &Items, mut asked: QueueTicket) -> QueueAnswer<u8> {
     poll_fn(|cx| queue.poll(&mut asked, cx)).await
 }
 
@@ -92,7 +92,7 @@ fn who_waits_is_answered_once() {
     let thread = {
         let queue = queue.clone();
         let asked = queue.push(&mut Some(1), b"").expect("has room");
-        spawned(move || assert_eq!(queue.wait(&asked), Answered::Except(7)))
+        spawned(move || assert_eq!(queue.wait(&asked), QueueAnswer::Except(7)))
     };
     let task = {
         let queue = queue.clone();
@@ -101,7 +101,7 @@ fn who_waits_is_answered_once() {
                 let asked = sent(&queue, 2).await.expect("is open");
                 answer(&queue, asked).await
             });
-            assert_eq!(answered, Answered::Done);
+            assert_eq!(answered, QueueAnswer::Done);
         })
     };
     let mut seen = Vec::new();
@@ -128,7 +128,7 @@ fn a_task_that_another_polls_is_answered() {
     let asked = block_on(sent(&queue, 1)).expect("is open");
     let task = {
         let queue = queue.clone();
-        spawned(move || assert_eq!(block_on(answer(&queue, asked)), Answered::Done))
+        spawned(move || assert_eq!(block_on(answer(&queue, asked)), QueueAnswer::Done))
     };
     let mut lot = taken(&queue);
     assert_eq!(items(&lot), [1]);
@@ -149,7 +149,7 @@ fn who_leaves_takes_no_answer_of_anothers() {
     queue.except(1, 1);
     queue.except(2, 2);
     queue.answer(lot.last, &mut lot.wakers);
-    assert_eq!(queue.wait(&staying), Answered::Except(2));
+    assert_eq!(queue.wait(&staying), QueueAnswer::Except(2));
     joined([other]);
 }
 
@@ -161,7 +161,7 @@ fn waiting_tasks_learn_of_the_close() {
         let queue = queue.clone();
         spawned(move || {
             let refused = block_on(sent(&queue, number));
-            assert!(matches!(refused, Err(Refused::Closed)));
+            assert!(matches!(refused, Err(QueueRefusal::Closed)));
         })
     });
     let mut wakers = Vec::new();

@@ -179,9 +179,9 @@ fn writers(
 }
 
 /// What each of them had accepted.
-type Shared = Arc<Mutex<Vec<(&'static str, Texts)>>>;
+type SharedState = Arc<Mutex<Vec<(&'static str, Texts)>>>;
 
-fn sharers(caller: &Caller, shared: &Shared, dice: &Dice) -> Vec<JoinHandle<()>> {
+fn sharers(caller: &Caller, shared: &SharedState, dice: &Dice) -> Vec<JoinHandle<()>> {
     let mut dice = dice.of(10);
     let mut threads = Vec::new();
     for name in ["x", "y"] {
@@ -270,7 +270,7 @@ impl End {
     }
 
     /// It is what everybody was told.
-    fn check(&self, sessions: &[(String, Arc<States>)], shared: &Shared, heard: Option<u64>) {
+    fn check(&self, sessions: &[(String, Arc<States>)], shared: &SharedState, heard: Option<u64>) {
         let exact = self.is_exact();
         for (key, states) in sessions {
             let (seen, kept) = states.mark();

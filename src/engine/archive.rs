@@ -25,7 +25,7 @@ use sessionlog_core::error::{Error, Result};
 use sessionlog_wal::storage::{self, OpenMode, Storage, StorageDir, StorageFile};
 use sessionlog_wal::sync::Mutex;
 
-use super::shard::shared::Shared;
+use super::shard::shared::SharedState;
 use crate::disk::archive::{self, ArchivePart, UnderWay};
 use crate::disk::files;
 
@@ -53,7 +53,7 @@ pub(crate) struct Archive {
 /// The session that a compaction drops lines of; `deleted` is true if it was deleted since the
 /// compaction began.
 #[derive(Clone, Debug)]
-pub(crate) struct Dropped {
+pub(crate) struct ArchiveSubject {
     pub(crate) key: Arc<str>,
     pub(crate) stem: Arc<str>,
     pub(crate) deleted: Arc<AtomicBool>,
@@ -193,8 +193,8 @@ impl Archive {
 /// `StorageFull` and other refusals of the operating system; the compaction must not go on.
 /// `Poisoned` if names could not be synced, or an earlier part could not.
 pub(crate) fn keep(
-    shared: &Shared,
-    dropped: &Dropped,
+    shared: &SharedState,
+    dropped: &ArchiveSubject,
     file: &dyn StorageFile,
     end: u64,
 ) -> Result<()> {
@@ -221,7 +221,7 @@ pub(crate) fn keep(
     Ok(())
 }
 
-fn month(shared: &Shared) -> String {
+fn month(shared: &SharedState) -> String {
     let now = shared.clock.now();
     format!("{:04}-{:02}", now.year(), u8::from(now.month()))
 }
@@ -247,8 +247,8 @@ fn read_lines(file: &dyn StorageFile, at: u64, end: u64, lines: &mut Vec<u8>) ->
 
 /// The lines of a session file on their way to the archive.
 struct Keeping<'a> {
-    shared: &'a Shared,
-    dropped: &'a Dropped,
+    shared: &'a SharedState,
+    dropped: &'a ArchiveSubject,
     month: String,
     newest: Option<ArchivePart>,
     upto: u64,
@@ -258,7 +258,7 @@ struct Keeping<'a> {
 impl Keeping<'_> {
     /// Continues where an earlier compaction of the same file was cut short.
     fn go_on(&mut self, file: &dyn StorageFile, end: u64) -> Result<()> {
-        let Shared {
+        let SharedState {
             storage, archive, ..
         } = self.shared;
         let wrap = |e| Error::io("archive", &archive.dir, e);
@@ -301,7 +301,7 @@ impl Keeping<'_> {
 
     /// Adds lines, to the newest part or in a part of their own.
     fn add(&mut self, lines: &[u8]) -> Result<()> {
-        let Dropped { key, stem, deleted } = self.dropped;
+        let ArchiveSubject { key, stem, deleted } = self.dropped;
         let Archive { dir, known, .. } = &self.shared.archive;
         let wrap = |e| Error::io("archive", dir, e);
         let member = archive::encode(key, lines).map_err(wrap)?;

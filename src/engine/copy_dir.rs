@@ -30,7 +30,7 @@ use sessionlog_core::error::{Error, Result};
 use sessionlog_wal::storage::{FileKind, LockGuard, OpenMode, Storage, StorageDir};
 use sessionlog_wal::sync::Mutex;
 
-use self::sites::{LOCK, MARKER, Marked, SITES, check, is_store, list, mark, remove};
+use self::sites::{DirectoryMark, LOCK, MARKER, SITES, check, is_store, list, mark, remove};
 use super::home;
 use crate::disk::files;
 
@@ -98,9 +98,9 @@ impl CopyDir {
         let formerly = before.iter().map(|of| format!("sessionlog copy of {of}"));
         let formerly = formerly.filter(|old| *old != note);
         let notes: Vec<String> = std::iter::once(note.clone()).chain(formerly).collect();
-        check(&*storage, &dir, &notes, Marked::Always)?;
-        check(&*storage, &next, &notes, Marked::Always)?;
-        check(&*storage, &replaced, &notes, Marked::Perhaps)?;
+        check(&*storage, &dir, &notes, DirectoryMark::Always)?;
+        check(&*storage, &next, &notes, DirectoryMark::Always)?;
+        check(&*storage, &replaced, &notes, DirectoryMark::Perhaps)?;
         // If it were marked anew, a crash could leave files without a mark.
         let marked = files::read_whole(&*storage, &next.join(MARKER)).ok();
         if marked.is_some_and(|marked| notes[1..].iter().any(|old| old.as_bytes() == marked)) {

@@ -72,7 +72,7 @@
 //!
 //! **Readers and callers.**
 //!
-//! * *Owner to readers* (`Published`): one moment's value, no older than an answer
+//! * *Owner to readers* (`PublishedValue`): one moment's value, no older than an answer
 //!   already given. One lock around one `Arc`, replaced before the answer.
 //!   `engine_append`.
 //! * *Owner to readers* (`Tail`): lines, and the count that goes with them. Both change,
@@ -202,7 +202,7 @@ use std::task::{Context, Poll};
 
 use sessionlog_core::error::{Error, Result};
 use sessionlog_wal::journal::pool::SegmentPool;
-use sessionlog_wal::mailbox::{EventSender, QueueTicket, Refused};
+use sessionlog_wal::mailbox::{EventSender, QueueRefusal, QueueTicket};
 use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
 use sessionlog_wal::sync::slot::{Slot, slot};
 use sessionlog_wal::sync::wake::Runtime;
@@ -212,14 +212,14 @@ use crate::engine::shard::answer::Answer;
 use crate::engine::shard::inbox::{Inbox, Item};
 use crate::engine::shard::number::shard_of;
 use crate::engine::shard::request::Command;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::shard::worker::ready::Ready;
 use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::supervisor::leader::{Lead, Leader};
 
 /// The handles' access to the shards.
 pub(crate) struct Engine {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     /// One for each shard.
     pub(crate) inboxes: Arc<[Inbox]>,
     ready: Arc<Ready>,
@@ -309,8 +309,8 @@ impl Engine {
                 self.told_of(shard, &asked, lead);
                 Poll::Ready(Ok(asked))
             }
-            Err(Refused::Full) => Poll::Pending,
-            Err(Refused::Closed) => Poll::Ready(Err(self.failure())),
+            Err(QueueRefusal::Full) => Poll::Pending,
+            Err(QueueRefusal::Closed) => Poll::Ready(Err(self.failure())),
         }
     }
 

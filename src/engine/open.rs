@@ -43,7 +43,7 @@ use crate::engine::shard::inbox::Inbox;
 use crate::engine::shard::job::Job;
 use crate::engine::shard::number::SHARDS;
 use crate::engine::shard::owed::Keeper;
-use crate::engine::shard::shared::{FullShards, Shared};
+use crate::engine::shard::shared::{FullShards, SharedState};
 use crate::engine::shard::steps::LastRewrite;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
@@ -161,7 +161,7 @@ fn open_unheard(site: &Site<'_>) -> Result<OpenedStore> {
     let backups = Backups::survey(storage, home.backups.clone())
         .map_err(|e| Error::io("list", &home.backups, e))?;
     let archive = Archive::survey(storage, home.archive.clone(), site.options.archive)?;
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedState {
         storage: shared.clone(),
         clock: site.clock.clone(),
         dir: site.dir.into(),
@@ -209,7 +209,7 @@ fn meters(site: &Site<'_>) -> Meters {
     }
 }
 
-fn commits(site: &Site<'_>, shared: &Shared) -> Commits {
+fn commits(site: &Site<'_>, shared: &SharedState) -> Commits {
     Commits::new(&shared.counters, &site.clock, site.options.slow_commit)
 }
 
@@ -297,7 +297,7 @@ fn poll_lead(options: &StoreOptions) -> Lead {
 
 fn assemble(
     site: &Site<'_>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     committer: Committer,
     pool: Arc<SegmentPool>,
     (progress, copies, published): (Arc<Progress>, CopyFile, Option<PathBuf>),

@@ -3,7 +3,7 @@
 use std::io;
 
 use memchr::{memchr, memrchr};
-use sessionlog_core::session_file::{self, Carried, Decoded};
+use sessionlog_core::session_file::{self, CarriedControls, Decoded};
 
 use crate::Message;
 use crate::disk::files::lines::for_each_line;
@@ -162,7 +162,7 @@ impl NewestMessages {
 pub(crate) fn live_lines(snapshot: &Snapshot) -> io::Result<LiveLines> {
     let mut live = LiveLines::default();
     if let Some(file) = &snapshot.live.file {
-        let mut carried = Carried::default();
+        let mut carried = CarriedControls::default();
         let hidden = snapshot.live.start.min(snapshot.live.end);
         for_each_line(&**file, 0, hidden, &mut |raw| {
             carried.note(raw.text);

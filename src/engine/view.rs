@@ -28,7 +28,7 @@ use std::sync::Arc;
 use self::follow::Following;
 pub(crate) use self::group::{Depth, Group, TOGETHER};
 pub(crate) use self::listing::Listing;
-use self::moment::{Believe, Covered, DirectoryMoment, Followed, Survey, TRIES, ViewDir};
+use self::moment::{Believe, CoveredPlans, DirectoryMoment, FollowedLook, Survey, TRIES, ViewDir};
 use self::pieces::Pieces;
 pub(crate) use self::pieces::load;
 use sessionlog_core::error::{Error, Result};
@@ -37,15 +37,15 @@ use sessionlog_wal::storage::{FileKind, Storage};
 use sessionlog_wal::sync::Mutex;
 use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
 
-use crate::disk::copies::lost::{Copies, Restored};
+use crate::disk::copies::lost::{Copies, RestoredSidecar};
 use crate::disk::files::backup::{self, Backup, BackupName};
 use crate::engine::catalog::AliasConflict;
 use crate::engine::glance::{self, GLANCES};
 use crate::engine::home::Home;
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::recovery::foreign::{Judged, SessionFiles, judge_as_seen};
+use crate::engine::recovery::foreign::{ForeignVerdict, SessionFiles, judge_as_seen};
 use crate::engine::recovery::plan::Base;
-use crate::engine::recovery::planned::Planned;
+use crate::engine::recovery::planned::PlannedFiles;
 use crate::engine::snapshot::{ConversationMoment, Snapshot};
 use crate::engine::stats::Counters;
 
@@ -63,7 +63,7 @@ pub(crate) struct DirectoryView {
     closed: AtomicBool,
     /// True if the kept catalog was found to be wrong: another program wrote a sidecar in place.
     doubted: AtomicBool,
-    followed: Mutex<Followed>,
+    followed: Mutex<FollowedLook>,
     following: Following,
 }
 
@@ -120,10 +120,12 @@ impl DirectoryView {
             }
             for judged in judged.unwrap_or_default() {
                 match judged {
-                    Judged::Ours { finding, .. } => report.findings.extend(finding),
-                    Judged::Changed(changed) if changed.lost => report.lose(changed.finding),
-                    Judged::Changed(changed) => report.findings.push(changed.finding),
-                    Judged::Barred(barred) => report.findings.push(barred.finding),
+                    ForeignVerdict::Ours { finding, .. } => report.findings.extend(finding),
+                    ForeignVerdict::Changed(changed) if changed.lost => {
+                        report.lose(changed.finding)
+                    }
+                    ForeignVerdict::Changed(changed) => report.findings.push(changed.finding),
+                    ForeignVerdict::Barred(barred) => report.findings.push(barred.finding),
                 }
             }
         }
@@ -133,7 +135,7 @@ impl DirectoryView {
 
     /// Returns the verdicts on sessions that the journal names, unless a checkpoint came in
     /// between.
-    fn judged(&self, stems: &[String]) -> Result<Option<Vec<Judged>>> {
+    fn judged(&self, stems: &[String]) -> Result<Option<Vec<ForeignVerdict>>> {
         let era = self.begin()?.era;
         let files = |stem: &String| SessionFiles::of(&*self.storage, &self.dir, stem);
         let files = glance::each(stems, GLANCES, &files);
@@ -280,8 +282,8 @@ impl DirectoryView {
         &self.home
     }
 
-    fn planned<'a>(&'a self, moment: &'a DirectoryMoment) -> Planned<'a> {
-        Planned {
+    fn planned<'a>(&'a self, moment: &'a DirectoryMoment) -> PlannedFiles<'a> {
+        PlannedFiles {
             storage: &*self.storage,
             dir: &self.dir,
             backups: &self.home.backups,
@@ -351,7 +353,7 @@ impl DirectoryView {
 
     /// Returns the copy of a session's sidecar that does not read. A kept catalog is trusted before
     /// the sidecars are looked at, so it knows of no lost ones.
-    fn restored(&self, moment: &DirectoryMoment, stem: &str) -> Result<Option<Restored>> {
+    fn restored(&self, moment: &DirectoryMoment, stem: &str) -> Result<Option<RestoredSidecar>> {
         if moment.is_kept {
             return Copies::new(&*self.storage, &self.dir, &self.home.copies).restore(stem);
         }
@@ -370,20 +372,20 @@ impl DirectoryView {
 
     /// Returns the present moment, as far as the journal shows it.
     fn begin(&self) -> Result<Arc<DirectoryMoment>> {
-        self.look(Survey::IfChanged, Covered::Go)
+        self.look(Survey::IfChanged, CoveredPlans::Go)
     }
 
     /// Does the same, staying in the same era if possible: files were looked at in it.
     fn go_on(&self) -> Result<Arc<DirectoryMoment>> {
-        self.look(Survey::IfChanged, Covered::Stay)
+        self.look(Survey::IfChanged, CoveredPlans::Stay)
     }
 
     /// Returns the present moment, with all sidecars looked at.
     fn look_again(&self) -> Result<Arc<DirectoryMoment>> {
-        self.look(Survey::Always, Covered::Go)
+        self.look(Survey::Always, CoveredPlans::Go)
     }
 
-    fn look(&self, survey: Survey, covered: Covered) -> Result<Arc<DirectoryMoment>> {
+    fn look(&self, survey: Survey, covered: CoveredPlans) -> Result<Arc<DirectoryMoment>> {
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed);
         }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use sessionlog_core::error::{Error, Result};
 use sessionlog_wal::emptied;
-use sessionlog_wal::mailbox::{Answered, QueueTicket};
+use sessionlog_wal::mailbox::{QueueAnswer, QueueTicket};
 use sessionlog_wal::sync::slot::{Slot, slot};
 
 use crate::Durability;
@@ -206,13 +206,13 @@ impl Appending {
     /// The answer, or the slot where it will come.
     fn told(
         &self,
-        answered: Answered<Otherwise>,
+        answered: QueueAnswer<Otherwise>,
     ) -> std::result::Result<Slot<Result<()>>, Result<()>> {
         match answered {
-            Answered::Done => Err(Ok(())),
-            Answered::Except(Otherwise::Refused(error)) => Err(Err(error)),
-            Answered::Except(Otherwise::Later(slot)) => Ok(slot),
-            Answered::Gone => Err(Err(self.engine.failure())),
+            QueueAnswer::Done => Err(Ok(())),
+            QueueAnswer::Except(Otherwise::Refused(error)) => Err(Err(error)),
+            QueueAnswer::Except(Otherwise::Later(slot)) => Ok(slot),
+            QueueAnswer::Gone => Err(Err(self.engine.failure())),
         }
     }
 }

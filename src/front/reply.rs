@@ -36,20 +36,20 @@ use crate::front::appending::Appending;
 #[must_use = "nothing happens until the reply is awaited or waited for"]
 pub struct Reply<T> {
     state: ReplyState<T>,
-    unasked: Unasked,
+    unasked: UnaskedFlag,
 }
 
 /// True until the reply is asked for. If it is dropped before, the log says that nothing was done:
 /// a forgotten `.await` loses the data to be written.
-struct Unasked(bool);
+struct UnaskedFlag(bool);
 
-impl Unasked {
+impl UnaskedFlag {
     fn asked(&mut self) {
         self.0 = false;
     }
 }
 
-impl Drop for Unasked {
+impl Drop for UnaskedFlag {
     fn drop(&mut self) {
         if self.0 {
             tracing::debug!("a reply was dropped that nobody asked for: nothing was done");
@@ -146,7 +146,7 @@ impl<T: Send + 'static> Reply<T> {
     fn of(state: ReplyState<T>, is_unasked: bool) -> Self {
         Self {
             state,
-            unasked: Unasked(is_unasked),
+            unasked: UnaskedFlag(is_unasked),
         }
     }
 

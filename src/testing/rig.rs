@@ -24,7 +24,7 @@ use crate::{Durability, Reply, StoreHandle, StoreOptions};
 
 pub use super::parts::DIR;
 pub use control::{RigControl, SeenMoment};
-pub use names::{Named, Names, Rope};
+pub use names::{CatalogName, Names, Rope};
 pub use threads::{Background, SteppedLeader, SteppedSupervisor, SteppedWorker};
 
 /// Commands a mailbox holds: two callers find room, a third waits.

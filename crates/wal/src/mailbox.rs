@@ -23,7 +23,7 @@ mod model;
 use model as imp;
 
 pub use imp::{EventReceiver, EventSender, events};
-pub use queue::{Answered, Lot, Queue, QueueTicket, Refused};
+pub use queue::{Lot, Queue, QueueAnswer, QueueRefusal, QueueTicket};
 
 /// The result of a timed receive.
 #[derive(Debug, PartialEq, Eq)]

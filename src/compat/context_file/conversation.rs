@@ -87,7 +87,7 @@ impl ContextConversation {
 }
 
 /// The rest of a file that is reverted to a checkpoint.
-pub(super) struct Reverted {
+pub(super) struct FileRest {
     pub(super) bytes: Vec<u8>,
     pub(super) conversation: ContextConversation,
 }
@@ -96,8 +96,8 @@ pub(super) struct Reverted {
 /// its record.
 ///
 /// `None` if `id` does not exist.
-pub(super) fn revert(file: &[u8], id: i64) -> Option<Reverted> {
-    let mut reverted = Reverted {
+pub(super) fn revert(file: &[u8], id: i64) -> Option<FileRest> {
+    let mut reverted = FileRest {
         bytes: Vec::new(),
         conversation: ContextConversation::default(),
     };

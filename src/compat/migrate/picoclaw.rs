@@ -126,7 +126,7 @@ impl ExportedSession {
 }
 
 /// A session with its files written, under hidden names.
-struct Staged {
+struct HiddenSession {
     key: String,
     stem: String,
     log: PathBuf,
@@ -173,7 +173,7 @@ impl ExportRun {
     }
 
     /// Writes a session under hidden names, if it can be exported.
-    fn stage(&mut self, session: ExportedSession) -> Result<Option<Staged>> {
+    fn stage(&mut self, session: ExportedSession) -> Result<Option<HiddenSession>> {
         let stem = session_file::plain_stem(&session.key);
         if let Some(reason) = self.refusal(&stem) {
             self.skip(session.key, &reason);
@@ -197,7 +197,7 @@ impl ExportRun {
             .then(|| self.stage_sidecar(&session.key, &snapshot, messages));
         let sidecar = sidecar.transpose()?;
         self.names.insert(stem.clone(), session.key.clone());
-        Ok(Some(Staged {
+        Ok(Some(HiddenSession {
             key: session.key,
             stem,
             log,
@@ -255,7 +255,7 @@ impl ExportRun {
     /// Gives the files their names. A log without its sidecar shows all live lines; a sidecar
     /// without its log would be a session that lost its messages. So all logs are durable before
     /// the first sidecar gets its name.
-    fn place(&mut self, staged: Vec<Staged>) -> Result<()> {
+    fn place(&mut self, staged: Vec<HiddenSession>) -> Result<()> {
         let mut placed = Vec::with_capacity(staged.len());
         for session in staged {
             let name = session_file::log_name(&session.stem);
@@ -284,7 +284,7 @@ impl ExportRun {
         self.into.sync_names()
     }
 
-    fn count(&mut self, session: &Staged) {
+    fn count(&mut self, session: &HiddenSession) {
         self.report.sessions += 1;
         self.report.messages += session.messages;
         let mut left_out: Vec<String> = session.losses.texts().collect();

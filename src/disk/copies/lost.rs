@@ -27,7 +27,7 @@ pub(crate) struct Copies<'a> {
 
 /// A sidecar rebuilt from its copy.
 #[derive(Debug, Clone)]
-pub(crate) struct Restored {
+pub(crate) struct RestoredSidecar {
     pub(crate) meta: SessionMeta,
     /// True if it tells which lines are hidden; otherwise none is hidden.
     pub(crate) hides: bool,
@@ -97,7 +97,7 @@ impl<'a> Copies<'a> {
     ///
     /// # Errors
     /// If the copies or the session file cannot be read.
-    pub(crate) fn restore(&mut self, stem: &str) -> Result<Option<Restored>> {
+    pub(crate) fn restore(&mut self, stem: &str) -> Result<Option<RestoredSidecar>> {
         let (storage, log) = (self.storage, self.dir.join(session_file::log_name(stem)));
         let name = self.dir.join(session_file::sidecar_name(stem));
         let Some(said) = self.read()?.get(stem) else {
@@ -157,7 +157,7 @@ fn tagged(storage: &dyn Storage, path: &Path) -> io::Result<HashMap<String, Sess
     Ok(tagged)
 }
 
-fn restored(said: &SidecarCopy, log: &dyn StorageFile) -> io::Result<Restored> {
+fn restored(said: &SidecarCopy, log: &dyn StorageFile) -> io::Result<RestoredSidecar> {
     let mut meta = said.meta.clone();
     let hides = said.is_of(log)?;
     let lines = |len| extent::measure(Some(log), len, &[], 0);
@@ -176,7 +176,7 @@ fn restored(said: &SidecarCopy, log: &dyn StorageFile) -> io::Result<Restored> {
         0
     };
     meta.count = lines(log.info()?.len)?;
-    Ok(Restored {
+    Ok(RestoredSidecar {
         meta,
         hides,
         finding: finding.to_owned(),

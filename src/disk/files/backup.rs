@@ -157,7 +157,7 @@ impl BackupReason {
 
 /// A backup that is in place.
 #[derive(Clone, Debug)]
-pub(crate) struct Stored {
+pub(crate) struct BackupFile {
     pub(crate) name: BackupName,
     pub(crate) size: u64,
 }
@@ -166,12 +166,12 @@ pub(crate) struct Stored {
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(crate) fn list(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<Stored>> {
+pub(crate) fn list(storage: &dyn Storage, dir: &Path) -> io::Result<Vec<BackupFile>> {
     let mut found = Vec::new();
     for name in storage::names(storage, dir)? {
         if let Some(name) = BackupName::parse(&name) {
             let size = storage.info(&dir.join(name.to_text()))?.len;
-            found.push(Stored { name, size });
+            found.push(BackupFile { name, size });
         }
     }
     Ok(found)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sessionlog_wal::sync::Published;
+use sessionlog_wal::sync::PublishedValue;
 use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::snapshot::View;
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     pub(super) exists: AtomicBool,
     /// Its row in the table, if it was found at open and not used before.
     pub(super) row: Option<u32>,
-    pub(crate) view: Published<View>,
+    pub(crate) view: PublishedValue<View>,
 }
 
 impl Entry {
@@ -37,7 +37,7 @@ impl Entry {
             listed: AtomicBool::new(listed),
             exists: AtomicBool::new(exists),
             row,
-            view: Published::new(Arc::new(View::Cold)),
+            view: PublishedValue::new(Arc::new(View::Cold)),
         })
     }
 

@@ -44,7 +44,7 @@ pub(super) fn list(storage: &dyn Storage, dir: &Path) -> Result<Vec<DirEntry>> {
 
 /// The kind of mark that a directory must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Marked {
+pub(super) enum DirectoryMark {
     /// It must have the marker if it has files.
     Always,
     /// It may be one of which a part was removed.
@@ -60,7 +60,7 @@ pub(super) fn check(
     storage: &dyn Storage,
     dir: &Path,
     notes: &[String],
-    marked: Marked,
+    marked: DirectoryMark,
 ) -> Result<()> {
     match storage.info(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -94,7 +94,7 @@ pub(super) fn check(
             let found = String::from_utf8_lossy(&found);
             refuse(dir, &format!("it is a {found:?}, not of this store"))
         }
-        Err(_) if marked == Marked::Perhaps => Ok(()),
+        Err(_) if marked == DirectoryMark::Perhaps => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             refuse(dir, "its files are of no copy; give a new directory")
         }

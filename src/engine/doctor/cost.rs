@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sessionlog_core::error::Result;
-use sessionlog_wal::journal::inspect::{Inspected, Inspection};
+use sessionlog_wal::journal::inspect::{Inspection, SegmentInspection};
 use sessionlog_wal::journal::segment::{self, StoreId};
 use sessionlog_wal::storage::Storage;
 
@@ -69,7 +69,7 @@ pub(super) fn of_identity(read: &Result<Option<StoreId>>, whole: &Inspection) ->
 }
 
 /// True if all records of a damaged segment are in the session files.
-pub(super) fn is_needless(inspection: &Inspection, segment: &Inspected) -> bool {
+pub(super) fn is_needless(inspection: &Inspection, segment: &SegmentInspection) -> bool {
     segment.fault.is_some() && inspection.is_covered(segment)
 }
 

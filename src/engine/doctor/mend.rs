@@ -76,7 +76,9 @@ pub(super) fn mending(
             .push(String::from("a missing sidecar is made anew"));
     }
     let skip = before.as_ref().map_or(0, |meta| meta.skip);
-    let cleaned = log.as_deref().map(|bytes| Cleaned::from(bytes, skip));
+    let cleaned = log
+        .as_deref()
+        .map(|bytes| CleanSessionFile::from(bytes, skip));
     let name = before.as_ref().map_or(stem, |meta| &meta.key);
     name.clone_into(&mut mending.name);
     mending.take_lines(cleaned, log.as_deref(), before.as_ref(), listed);
@@ -114,7 +116,7 @@ impl Mending {
 
     fn take_lines(
         &mut self,
-        cleaned: Option<Cleaned>,
+        cleaned: Option<CleanSessionFile>,
         log: Option<&[u8]>,
         before: Option<&SessionMeta>,
         listed: bool,
@@ -167,7 +169,7 @@ impl Mending {
 }
 
 /// A session file without the bytes that are no records.
-struct Cleaned {
+struct CleanSessionFile {
     content: Vec<u8>,
     garbage: Vec<u8>,
     lines: i64,
@@ -178,7 +180,7 @@ struct Cleaned {
     hopeless: u64,
 }
 
-impl Cleaned {
+impl CleanSessionFile {
     fn from(bytes: &[u8], skip: i64) -> Self {
         let mut cleaned = Self {
             content: Vec::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sessionlog_core::error::{Error, Result};
 use sessionlog_core::session_file;
-use sessionlog_wal::journal::inspect::{Inspected, Inspection};
+use sessionlog_wal::journal::inspect::{Inspection, SegmentInspection};
 use sessionlog_wal::journal::record::{self, Record};
 use sessionlog_wal::journal::scan::Scan;
 use sessionlog_wal::journal::segment::StoreId;
@@ -375,7 +375,7 @@ impl Repair<'_> {
         self.options.allow_data_loss
     }
 
-    fn give_up(&mut self, segment: &Inspected) -> Result<()> {
+    fn give_up(&mut self, segment: &SegmentInspection) -> Result<()> {
         self.back_up([&segment.path])?;
         self.remove([&segment.path])
     }

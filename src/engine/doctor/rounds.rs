@@ -13,7 +13,7 @@ use super::look::{JournalLook, Stood};
 use super::report::{Claim, SessionCheck, VerifyReport};
 use super::verify::{backup_faults, session};
 use crate::engine::home::Home;
-use crate::engine::recovery::planned::Planned;
+use crate::engine::recovery::planned::PlannedFiles;
 
 /// Number of times that something is looked at again because it changes meanwhile.
 const ROUNDS: usize = 20;
@@ -88,7 +88,7 @@ impl<'a> Rounds<'a> {
             }
             is_there
         });
-        let planned = Planned {
+        let planned = PlannedFiles {
             storage: self.storage,
             dir: self.dir,
             backups: &self.home.backups,

@@ -39,7 +39,7 @@ pub(super) struct Sources<'a> {
 
 /// A session restored from a damaged journal.
 #[derive(Debug)]
-pub(super) struct Rescued {
+pub(super) struct RescuedSession {
     /// The session's key, or its file's name if no key is known.
     pub(super) name: String,
     /// `None` if it was deleted.
@@ -72,12 +72,12 @@ impl Salvage {
     ///
     /// # Errors
     /// If its files cannot be read.
-    pub(super) fn rescue(&self, sources: Sources<'_>, stem: &str) -> Result<Rescued> {
+    pub(super) fn rescue(&self, sources: Sources<'_>, stem: &str) -> Result<RescuedSession> {
         let Sources { storage, dir, .. } = sources;
         let plan = self.plans.sessions.get(stem).cloned().unwrap_or_default();
         if !plan.exists() {
             let (_, on_disk) = census::sidecar(storage, dir, stem)?;
-            return Ok(Rescued {
+            return Ok(RescuedSession {
                 name: on_disk.map_or_else(|| stem.to_owned(), |meta| meta.key),
                 content: None,
                 meta: None,
@@ -105,7 +105,7 @@ impl Salvage {
         let meta = rebuilt.meta(plan.meta_rescued(on_disk));
         let name = meta.as_ref().map_or(stem, |meta| &meta.key).to_owned();
         let losses = rebuilt.losses.iter().map(|loss| format!("{name}: {loss}"));
-        Ok(Rescued {
+        Ok(RescuedSession {
             losses: losses.collect(),
             name,
             content: Some(rebuilt.bytes),

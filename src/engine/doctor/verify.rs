@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sessionlog_core::error::{Error, Result};
 use sessionlog_core::session_file::{self, Decoded, SessionMeta};
-use sessionlog_wal::journal::inspect::{Inspected, Inspection};
+use sessionlog_wal::journal::inspect::{Inspection, SegmentInspection};
 use sessionlog_wal::journal::scan::{Scan, Tip};
 use sessionlog_wal::journal::segment::StoreId;
 use sessionlog_wal::storage::{FileKind, OpenMode, Storage};
@@ -21,9 +21,9 @@ use super::rounds::Rounds;
 use crate::disk::files::{self, backup::BackupName};
 use crate::engine::home::Home;
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::{Judged, judge_beside_a_writer};
+use crate::engine::recovery::foreign::{ForeignVerdict, judge_beside_a_writer};
 use crate::engine::recovery::plan::{Base, Plans};
-use crate::engine::recovery::planned::Planned;
+use crate::engine::recovery::planned::PlannedFiles;
 use crate::engine::recovery::redo::{backup_fault, rewrite_fault};
 
 /// Number of damaged lines listed for one session.
@@ -109,7 +109,11 @@ impl JournalCheck {
     }
 }
 
-pub(super) fn segment(segment: &Inspected, inspection: &Inspection, damaged: bool) -> SegmentCheck {
+pub(super) fn segment(
+    segment: &SegmentInspection,
+    inspection: &Inspection,
+    damaged: bool,
+) -> SegmentCheck {
     let later = segment.batches() - segment.leading;
     let unread = segment.newest > segment.last().unwrap_or(0) || later > 0;
     let offset = segment.end;
@@ -137,7 +141,7 @@ pub(super) fn segment(segment: &Inspected, inspection: &Inspection, damaged: boo
 }
 
 /// Returns the faults of backups that the journal made, by session.
-pub(super) fn backup_faults(planned: Planned<'_>) -> BTreeMap<String, Vec<String>> {
+pub(super) fn backup_faults(planned: PlannedFiles<'_>) -> BTreeMap<String, Vec<String>> {
     let mut faults: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for kept in &planned.plans.backups {
         let fault = backup_fault(planned.storage, planned.backups, kept);
@@ -149,7 +153,10 @@ pub(super) fn backup_faults(planned: Planned<'_>) -> BTreeMap<String, Vec<String
     faults
 }
 
-pub(super) fn session(planned: Planned<'_>, stem: &str) -> (SessionCheck, Option<SessionMeta>) {
+pub(super) fn session(
+    planned: PlannedFiles<'_>,
+    stem: &str,
+) -> (SessionCheck, Option<SessionMeta>) {
     let mut check = SessionCheck {
         stem: stem.into(),
         ..SessionCheck::default()
@@ -163,8 +170,8 @@ pub(super) fn session(planned: Planned<'_>, stem: &str) -> (SessionCheck, Option
 }
 
 impl SessionCheck {
-    fn read(&mut self, planned: Planned<'_>) -> Result<Option<SessionMeta>> {
-        let Planned {
+    fn read(&mut self, planned: PlannedFiles<'_>) -> Result<Option<SessionMeta>> {
+        let PlannedFiles {
             storage,
             dir,
             plans,
@@ -194,12 +201,12 @@ impl SessionCheck {
                 let log = files::open_log(storage, dir, &self.stem, OpenMode::Read)?;
                 Bytes::whole(log, dir)?
             }
-            Some(Judged::Ours { lines, finding }) => {
+            Some(ForeignVerdict::Ours { lines, finding }) => {
                 self.changed = finding;
                 lines
             }
-            Some(Judged::Barred(barred)) => return Err(barred.error(dir, &self.stem)),
-            Some(Judged::Changed(changed)) => {
+            Some(ForeignVerdict::Barred(barred)) => return Err(barred.error(dir, &self.stem)),
+            Some(ForeignVerdict::Changed(changed)) => {
                 self.changed = Some(changed.finding.clone());
                 meta.clone_from(&changed.meta);
                 changed.into_lines()

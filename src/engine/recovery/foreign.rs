@@ -50,25 +50,25 @@ use sessionlog_wal::storage::{OpenMode, Storage};
 
 use super::bytes::Bytes;
 use super::plan::Plan;
-use super::planned::Planned;
+use super::planned::PlannedFiles;
 use crate::disk::files::{self, log_path};
 
 /// The verdict on a session.
 #[derive(Debug)]
-pub(crate) enum Judged {
+pub(crate) enum ForeignVerdict {
     /// The session as the journal makes it.
     Ours {
         lines: Bytes,
         /// A notable observation all the same: a sidecar that is gone.
         finding: Option<String>,
     },
-    Changed(Box<Changed>),
-    Barred(Box<Barred>),
+    Changed(Box<ChangedSession>),
+    Barred(Box<BarredSession>),
 }
 
 /// A session with a file that can neither be read nor made again.
 #[derive(Debug)]
-pub(crate) struct Barred {
+pub(crate) struct BarredSession {
     /// A description of the thing in its place, and of the fate of ours.
     pub(crate) finding: String,
     /// The lines that the journal holds of it.
@@ -79,7 +79,7 @@ pub(crate) struct Barred {
     why: String,
 }
 
-impl Barred {
+impl BarredSession {
     /// Returns the error for callers that ask for the session.
     pub(crate) fn error(&self, dir: &Path, stem: &str) -> Error {
         let error = io::Error::new(self.kind, self.why.clone());
@@ -89,7 +89,7 @@ impl Barred {
 
 /// A session with changed files.
 #[derive(Debug)]
-pub(crate) struct Changed {
+pub(crate) struct ChangedSession {
     /// A description of the change, and of the session then.
     pub(crate) finding: String,
     /// The lines, unless they are those of the file that is there.
@@ -106,7 +106,7 @@ pub(crate) struct Changed {
     pub(crate) lost: bool,
 }
 
-impl Changed {
+impl ChangedSession {
     /// Returns the lines of the session.
     pub(crate) fn into_lines(self) -> Bytes {
         let there = self.found.filter(|_| !self.gone);
@@ -135,10 +135,10 @@ const TRIES: usize = 20;
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn judge_beside_a_writer(
-    planned: Planned<'_>,
+    planned: PlannedFiles<'_>,
     stem: &str,
     plan: &Plan,
-) -> Result<Judged> {
+) -> Result<ForeignVerdict> {
     for _ in 0..TRIES {
         let files = SessionFiles::of(planned.storage, planned.dir, stem)?;
         if let Some(judged) = judge_as_seen(planned, stem, plan, files)? {
@@ -156,13 +156,13 @@ pub(crate) fn judge_beside_a_writer(
 /// # Errors
 /// If they cannot be read.
 pub(crate) fn judge_as_seen(
-    planned: Planned<'_>,
+    planned: PlannedFiles<'_>,
     stem: &str,
     plan: &Plan,
     files: SessionFiles,
-) -> Result<Option<Judged>> {
+) -> Result<Option<ForeignVerdict>> {
     let judged = judge_files(planned, stem, plan, files)?;
-    if let Judged::Changed(changed) = &judged
+    if let ForeignVerdict::Changed(changed) = &judged
         && !still_there(planned, stem, changed)?
     {
         return Ok(None);
@@ -170,7 +170,7 @@ pub(crate) fn judge_as_seen(
     Ok(Some(judged))
 }
 
-fn still_there(planned: Planned<'_>, stem: &str, changed: &Changed) -> Result<bool> {
+fn still_there(planned: PlannedFiles<'_>, stem: &str, changed: &ChangedSession) -> Result<bool> {
     let path = log_path(planned.dir, stem);
     let wrap = |e| Error::io("read", &path, e);
     let file = changed.found.as_ref().and_then(|found| found.file.as_ref());
@@ -218,17 +218,17 @@ impl SessionFiles {
 ///
 /// # Errors
 /// If they cannot be read.
-pub(crate) fn judge(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<Judged> {
+pub(crate) fn judge(planned: PlannedFiles<'_>, stem: &str, plan: &Plan) -> Result<ForeignVerdict> {
     let files = SessionFiles::of(planned.storage, planned.dir, stem)?;
     judge_files(planned, stem, plan, files)
 }
 
 fn judge_files(
-    planned: Planned<'_>,
+    planned: PlannedFiles<'_>,
     stem: &str,
     plan: &Plan,
     files: SessionFiles,
-) -> Result<Judged> {
+) -> Result<ForeignVerdict> {
     let SessionFiles {
         log,
         barred,
@@ -276,7 +276,11 @@ fn judge_files(
 ///
 /// # Errors
 /// If it cannot be read.
-pub(crate) fn is_sidecar_changed(planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<bool> {
+pub(crate) fn is_sidecar_changed(
+    planned: PlannedFiles<'_>,
+    stem: &str,
+    plan: &Plan,
+) -> Result<bool> {
     if plan.image.is_none() {
         return Ok(false);
     }
@@ -288,6 +292,6 @@ pub(crate) fn is_sidecar_changed(planned: Planned<'_>, stem: &str, plan: &Plan) 
 ///
 /// # Errors
 /// If that cannot be found out.
-pub(crate) fn needs_no_file(planned: Planned<'_>, plan: &Plan) -> Result<bool> {
+pub(crate) fn needs_no_file(planned: PlannedFiles<'_>, plan: &Plan) -> Result<bool> {
     Ok(plan.may_be_absent(lineage::waits_for_its_name(planned, plan)?))
 }

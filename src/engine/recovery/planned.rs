@@ -13,14 +13,14 @@ use crate::disk::files::is_taken;
 
 /// The files that the journal may be ahead of.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Planned<'a> {
+pub(crate) struct PlannedFiles<'a> {
     pub(crate) storage: &'a dyn Storage,
     pub(crate) dir: &'a Path,
     pub(crate) backups: &'a Path,
     pub(crate) plans: &'a Plans,
 }
 
-impl<'p> Planned<'p> {
+impl<'p> PlannedFiles<'p> {
     /// Returns all lines of a session; `None` if a file that they are made of is gone. `log` is the
     /// session's file, if it is the one that the plan means.
     ///

@@ -17,16 +17,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::adopt::Adopted;
+pub(crate) use self::adopt::Adoption;
 pub(crate) use self::rewritten::{backup_fault, rewrite_fault};
 pub(super) use self::scratch::SCRATCH_PREFIX;
 pub(crate) use self::scratch::is_scratch_name;
 use sessionlog_core::error::{Error, Result};
 use sessionlog_wal::storage::{DirEntry, FileKind, Storage};
 
-use super::foreign::{Judged, judge, needs_no_file};
+use super::foreign::{ForeignVerdict, judge, needs_no_file};
 use super::plan::{Base, Plan, Plans};
-use super::planned::Planned;
+use super::planned::PlannedFiles;
 use super::report::RecoveryReport;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::backup::BackupName;
@@ -59,7 +59,7 @@ pub(crate) fn redo(
     temps: TempNames,
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
-) -> Result<Adopted> {
+) -> Result<Adoption> {
     let mut redo = Redo::new(storage, places, temps, report);
     redo.clear(is_scratch_name)?;
     // Files that failed attempts prepared: on a full disk each attempt would take more space.
@@ -154,8 +154,8 @@ impl<'a> Redo<'a> {
         plans: &Plans,
         changed: &BTreeSet<&str>,
         copies: &mut Copies<'_>,
-    ) -> Result<Adopted> {
-        let mut adopted = Adopted::default();
+    ) -> Result<Adoption> {
+        let mut adopted = Adoption::default();
         if plans.sessions.is_empty() {
             // A sync of the whole file system would wait for the writes of every other program, and
             // there is nothing of ours to wait for.
@@ -170,9 +170,11 @@ impl<'a> Redo<'a> {
                 continue;
             };
             match judge(planned, stem, plan)? {
-                Judged::Changed(changed) => self.adopt(planned, stem, &changed, &mut adopted)?,
-                Judged::Barred(barred) => self.bar(planned, stem, &barred, &mut adopted)?,
-                Judged::Ours { .. } => {}
+                ForeignVerdict::Changed(changed) => {
+                    self.adopt(planned, stem, &changed, &mut adopted)?
+                }
+                ForeignVerdict::Barred(barred) => self.bar(planned, stem, &barred, &mut adopted)?,
+                ForeignVerdict::Ours { .. } => {}
             }
         }
         for kept in &plans.backups {
@@ -223,11 +225,11 @@ impl<'a> Redo<'a> {
         attempt(self)
     }
 
-    fn planned<'p>(&self, plans: &'p Plans) -> Planned<'p>
+    fn planned<'p>(&self, plans: &'p Plans) -> PlannedFiles<'p>
     where
         'a: 'p,
     {
-        Planned {
+        PlannedFiles {
             storage: self.storage,
             dir: self.dir,
             backups: self.backups,
@@ -248,8 +250,8 @@ impl<'a> Redo<'a> {
                 judged => judged,
             };
             match judged {
-                Ok(Judged::Ours { finding, .. }) => self.report.findings.extend(finding),
-                Ok(Judged::Changed(_) | Judged::Barred(_)) => {
+                Ok(ForeignVerdict::Ours { finding, .. }) => self.report.findings.extend(finding),
+                Ok(ForeignVerdict::Changed(_) | ForeignVerdict::Barred(_)) => {
                     changed.insert(&**stem);
                 }
                 // A damaged block of one session must not keep all others from being served.
@@ -286,7 +288,7 @@ impl<'a> Redo<'a> {
 
     fn session(
         &mut self,
-        planned: Planned<'_>,
+        planned: PlannedFiles<'_>,
         stem: &str,
         plan: &Plan,
         copies: &mut Copies<'_>,

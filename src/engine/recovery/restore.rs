@@ -9,7 +9,7 @@ use sessionlog_wal::storage::{OpenMode, Storage};
 
 use super::plan::Plans;
 use super::redo::{SCRATCH_PREFIX, StorePlaces};
-use super::survey::Surveyed;
+use super::survey::SurveyResult;
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::{Copy, SidecarCopy};
 use crate::disk::files;
@@ -26,7 +26,7 @@ use crate::disk::files::sidecar::read_bytes;
 pub(crate) fn write(
     storage: &dyn Storage,
     places: StorePlaces<'_>,
-    found: &Surveyed,
+    found: &SurveyResult,
 ) -> Result<()> {
     let dir = places.dir;
     let restored = found.restored.iter();

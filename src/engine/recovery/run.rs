@@ -10,7 +10,7 @@ use sessionlog_wal::journal::scan::Scan;
 use sessionlog_wal::storage::{DirEntry, FileKind, Storage};
 
 use super::plan::Plans;
-use super::redo::{Adopted, clear, redo, redo_adopted};
+use super::redo::{Adoption, clear, redo, redo_adopted};
 use super::{RecoveryReport, restore};
 use crate::disk::copies::copy_file::CopyFile;
 use crate::disk::copies::lost::Copies;
@@ -18,9 +18,9 @@ use crate::disk::files::{self, TempNames};
 use crate::engine::home::Home;
 
 /// The result of recovery, and the work that is left.
-pub(crate) struct Recovered {
+pub(crate) struct RecoveryOutcome {
     pub(crate) report: RecoveryReport,
-    pub(crate) adopted: Adopted,
+    pub(crate) adopted: Adoption,
     /// The content of the directory, if recovery read it and did not change it.
     pub(crate) entries: Option<Vec<DirEntry>>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Remains<'a> {
 ///
 /// # Errors
 /// As the operating system reports them; the journal is whole then.
-pub(crate) fn recover(remains: &Remains<'_>, copy_file: &mut CopyFile) -> Result<Recovered> {
+pub(crate) fn recover(remains: &Remains<'_>, copy_file: &mut CopyFile) -> Result<RecoveryOutcome> {
     let mut report = RecoveryReport::default();
     match try_recover(remains, copy_file, &mut report) {
         Err(Error::StorageFull { .. })
@@ -60,7 +60,7 @@ fn try_recover(
     remains: &Remains<'_>,
     copy_file: &mut CopyFile,
     report: &mut RecoveryReport,
-) -> Result<Recovered> {
+) -> Result<RecoveryOutcome> {
     let &Remains {
         storage,
         dir,
@@ -80,14 +80,14 @@ fn try_recover(
     remove_strays(storage, home, scan)?;
     let temps = TempNames::before_segment(scan.next_number);
     let places = home.places(dir);
-    let (mut adopted, mut entries) = (Adopted::default(), None);
+    let (mut adopted, mut entries) = (Adoption::default(), None);
     if plans.sessions.is_empty() {
         entries = clear(storage, places, known, report)?;
     } else {
         adopted = redo(storage, places, &plans, temps, &mut copies, report)?;
     }
     restore::copy(storage, dir, &plans, copy_file)?;
-    Ok(Recovered {
+    Ok(RecoveryOutcome {
         report: std::mem::take(report),
         adopted,
         entries,
@@ -121,11 +121,11 @@ impl Remains<'_> {
     pub(crate) fn supersede(
         &self,
         committer: &mut Committer,
-        recovered: &mut Recovered,
+        recovered: &mut RecoveryOutcome,
         copy_file: &mut CopyFile,
     ) -> Result<u64> {
         let (storage, dir, home, scan) = (self.storage, self.dir, self.home, self.scan);
-        let Recovered {
+        let RecoveryOutcome {
             report, adopted, ..
         } = recovered;
         let upto = scan.sequence;

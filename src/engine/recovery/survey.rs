@@ -14,7 +14,7 @@ use self::sidecars::{Sidecars, read_sidecars};
 use super::plan::{Plan, Plans};
 use super::report::RecoveryReport;
 use crate::disk::catalog_file::Rows;
-use crate::disk::copies::lost::{Copies, Restored};
+use crate::disk::copies::lost::{Copies, RestoredSidecar};
 use crate::disk::files;
 use crate::engine::catalog::Catalog;
 use crate::engine::home;
@@ -31,10 +31,10 @@ pub(crate) struct ForeignChanges {
 }
 
 /// The sessions of a directory.
-pub(crate) struct Surveyed {
+pub(crate) struct SurveyResult {
     pub(crate) catalog: Catalog,
     /// Lost sidecars, by file name.
-    pub(crate) restored: BTreeMap<String, Restored>,
+    pub(crate) restored: BTreeMap<String, RestoredSidecar>,
     /// Sidecars with the fields that another program dropped, by file name.
     pub(crate) tagged: Vec<(String, SessionMeta)>,
 }
@@ -53,7 +53,7 @@ pub(crate) fn survey(
     (plans, mut others): (&Plans, ForeignChanges),
     copies: &mut Copies<'_>,
     report: &mut RecoveryReport,
-) -> Result<Surveyed> {
+) -> Result<SurveyResult> {
     let ListedFiles {
         mut sidecars,
         mut logs,
@@ -145,7 +145,7 @@ pub(crate) fn survey(
     for stem in blocked.iter().filter(|stem| planned(stem).is_none()) {
         catalog.reserve(stem);
     }
-    Ok(Surveyed {
+    Ok(SurveyResult {
         catalog,
         restored,
         tagged,
@@ -274,7 +274,7 @@ fn winners(metas: &[(String, SessionMeta)]) -> Vec<bool> {
 /// Enters restored sidecars after those that are there: the latter win if both claim a key.
 fn enter_restored(
     catalog: &Catalog,
-    restored: &mut BTreeMap<String, Restored>,
+    restored: &mut BTreeMap<String, RestoredSidecar>,
     report: &mut RecoveryReport,
 ) {
     restored.retain(|stem, restored| {

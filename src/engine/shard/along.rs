@@ -9,9 +9,9 @@ use sessionlog_core::error::{Error, Result};
 use sessionlog_core::session_file;
 use sessionlog_wal::storage::OpenMode;
 
-use super::shared::Shared;
+use super::shared::SharedState;
 use crate::disk::archive::{self, ArchivePart};
-use crate::disk::files::backup::{BackupName, BackupReason, Stored};
+use crate::disk::files::backup::{BackupFile, BackupName, BackupReason};
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::{self, once};
 use crate::engine::catalog::Entry;
@@ -61,7 +61,7 @@ impl Move {
         (old, entry): (&Entry, &Arc<Entry>),
         ids: impl Iterator<Item = String>,
         numbering: Option<Numbering>,
-        shared: &Shared,
+        shared: &SharedState,
     ) -> Self {
         let (old, new) = (&old.stem, &entry.stem);
         let next = shared.backups.next_number(new);
@@ -110,7 +110,7 @@ impl Move {
     /// # Errors
     /// `StorageFull` and other refusals of the operating system; `Poisoned` if something could
     /// not be synced.
-    pub(super) fn prepare(&self, shared: &Shared, temp: &str) -> Result<Vec<Option<Extent>>> {
+    pub(super) fn prepare(&self, shared: &SharedState, temp: &str) -> Result<Vec<Option<Extent>>> {
         let prepared = self.copy_backups(shared).and_then(|extents| {
             self.copy_parts(shared, temp)?;
             Ok(extents)
@@ -118,7 +118,7 @@ impl Move {
         prepared.inspect_err(|_| self.discard(shared, temp))
     }
 
-    fn copy_backups(&self, shared: &Shared) -> Result<Vec<Option<Extent>>> {
+    fn copy_backups(&self, shared: &SharedState) -> Result<Vec<Option<Extent>>> {
         let (storage, backups) = (&*shared.storage, &shared.backups);
         if self.backups.is_empty() {
             return Ok(Vec::new());
@@ -143,7 +143,7 @@ impl Move {
         Ok(extents)
     }
 
-    fn copy_parts(&self, shared: &Shared, temp: &str) -> Result<()> {
+    fn copy_parts(&self, shared: &SharedState, temp: &str) -> Result<()> {
         let (storage, archive) = (&*shared.storage, &shared.archive);
         for MovedPart { was, part } in &self.parts {
             let from = archive.dir.join(was.to_text());
@@ -167,7 +167,7 @@ impl Move {
     }
 
     /// Removes the prepared files, which will not be kept.
-    pub(super) fn discard(&self, shared: &Shared, temp: &str) {
+    pub(super) fn discard(&self, shared: &SharedState, temp: &str) {
         let links = self.backups.iter();
         let links = links.map(|backup| shared.backups.dir.join(&backup.link));
         let parts = self.parts.iter();
@@ -186,7 +186,7 @@ impl Move {
     /// Gives backups and parts their names.
     pub(super) fn name_all(
         &self,
-        shared: &Shared,
+        shared: &SharedState,
         temp: &str,
         extents: &[Option<Extent>],
     ) -> io::Result<()> {
@@ -198,7 +198,7 @@ impl Move {
             let name = backup.name.clone();
             storage.rename(&backups.dir.join(&backup.link), &backups.path(&name))?;
             let size = extent.end;
-            backups.enter(Stored { name, size });
+            backups.enter(BackupFile { name, size });
         }
         for MovedPart { part, .. } in &self.parts {
             let hidden = archive.dir.join(part.hidden(temp));
@@ -214,7 +214,7 @@ impl Move {
     }
 
     /// Brings along the rest of a backup: the sidecar, and the highest number given.
-    pub(super) fn follow_up(&self, shared: &Shared) -> Result<()> {
+    pub(super) fn follow_up(&self, shared: &SharedState) -> Result<()> {
         let (storage, backups) = (&*shared.storage, &shared.backups);
         for MovedBackup { was, name, .. } in &self.backups {
             if was.reason != BackupReason::Conflict {
@@ -242,7 +242,7 @@ impl Move {
     }
 }
 
-fn write(shared: &Shared, path: &Path, sidecar: &session_file::SessionMeta) -> Result<()> {
+fn write(shared: &SharedState, path: &Path, sidecar: &session_file::SessionMeta) -> Result<()> {
     let wrap = |e| Error::io("write", path, e);
     let file = shared
         .storage

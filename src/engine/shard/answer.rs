@@ -31,7 +31,7 @@ pub(crate) enum Ack {
 impl Ack {
     /// Answers with `value` once the change holds.
     pub(crate) fn with<T: Debug + Send + 'static>(answer: Answer<T>, value: T) -> Self {
-        Self::Told(Box::new(Valued { answer, value }))
+        Self::Told(Box::new(AnswerValue { answer, value }))
     }
 
     /// Answers every caller that waits for one and the same change.
@@ -64,12 +64,12 @@ pub(crate) trait AnswerReceiver: Debug + Send {
 }
 
 #[derive(Debug)]
-struct Valued<T> {
+struct AnswerValue<T> {
     answer: Answer<T>,
     value: T,
 }
 
-impl<T: Debug + Send> AnswerReceiver for Valued<T> {
+impl<T: Debug + Send> AnswerReceiver for AnswerValue<T> {
     fn settle(self: Box<Self>, result: &Result<()>, wakers: &mut Vec<Waker>) {
         let Self { answer, value } = *self;
         wakers.extend(answer.fulfil(result.clone().map(|()| value)));

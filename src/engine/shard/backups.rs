@@ -10,7 +10,7 @@ use sessionlog_wal::storage::{self, OpenMode, Storage};
 use sessionlog_wal::sync::Mutex;
 use sessionlog_wal::sync::atomic::AtomicBool;
 
-use crate::disk::files::backup::{self, BackupName, Stored};
+use crate::disk::files::backup::{self, BackupFile, BackupName};
 use crate::disk::files::sidecar;
 
 /// The directory of backups, and the files in it.
@@ -25,12 +25,12 @@ pub(crate) struct Backups {
 /// Backups by session, by number.
 #[derive(Debug, Default)]
 struct KnownBackups {
-    here: BTreeMap<String, BTreeMap<u64, Stored>>,
+    here: BTreeMap<String, BTreeMap<u64, BackupFile>>,
     /// The highest number given to a backup of a session for which a marker file exists.
     marked: BTreeMap<String, u64>,
     /// Backups with files about to be removed; they come back if that fails. Their numbers stay
     /// taken, and deleting the session removes them too.
-    dying: BTreeMap<String, BTreeMap<u64, Stored>>,
+    dying: BTreeMap<String, BTreeMap<u64, BackupFile>>,
 }
 
 impl Backups {
@@ -105,7 +105,7 @@ impl Backups {
     /// Returns the number of a session's next backup.
     pub(crate) fn next_number(&self, stem: &str) -> u64 {
         let known = self.known.lock();
-        let last = |all: &BTreeMap<String, BTreeMap<u64, Stored>>| {
+        let last = |all: &BTreeMap<String, BTreeMap<u64, BackupFile>>| {
             let (number, _) = all.get(stem)?.last_key_value()?;
             Some(*number)
         };
@@ -115,17 +115,17 @@ impl Backups {
     }
 
     /// Returns a session's backups, oldest first.
-    pub(crate) fn of(&self, stem: &str) -> Vec<Stored> {
+    pub(crate) fn of(&self, stem: &str) -> Vec<BackupFile> {
         let known = self.known.lock();
         let own = known.here.get(stem).into_iter();
         own.flat_map(BTreeMap::values).cloned().collect()
     }
 
-    pub(crate) fn get(&self, stem: &str, number: u64) -> Option<Stored> {
+    pub(crate) fn get(&self, stem: &str, number: u64) -> Option<BackupFile> {
         self.known.lock().here.get(stem)?.get(&number).cloned()
     }
 
-    pub(crate) fn enter(&self, stored: Stored) {
+    pub(crate) fn enter(&self, stored: BackupFile) {
         insert(&mut self.known.lock().here, stored);
     }
 
@@ -168,14 +168,17 @@ impl Backups {
     }
 }
 
-fn insert(all: &mut BTreeMap<String, BTreeMap<u64, Stored>>, stored: Stored) {
+fn insert(all: &mut BTreeMap<String, BTreeMap<u64, BackupFile>>, stored: BackupFile) {
     let own = all.entry(stored.name.stem.clone()).or_default();
     own.insert(stored.name.number, stored);
 }
 
 /// Takes out the backup with exactly this name: a session that was deleted numbers its backups
 /// anew.
-fn remove(all: &mut BTreeMap<String, BTreeMap<u64, Stored>>, name: &BackupName) -> Option<Stored> {
+fn remove(
+    all: &mut BTreeMap<String, BTreeMap<u64, BackupFile>>,
+    name: &BackupName,
+) -> Option<BackupFile> {
     let own = all.get_mut(&name.stem)?;
     if own.get(&name.number)?.name != *name {
         return None;

@@ -33,7 +33,7 @@ pub(crate) struct Op {
 #[derive(Debug)]
 pub(crate) enum SessionChange {
     Append {
-        added: Added,
+        added: AddedLines,
         meta: MetaStep,
     },
     Meta {
@@ -45,7 +45,7 @@ pub(crate) enum SessionChange {
     },
     /// Hides the lines before `start`, and adds some.
     Truncate {
-        added: Added,
+        added: AddedLines,
         meta: Meta,
         start: u64,
     },
@@ -59,7 +59,7 @@ pub(crate) enum SessionChange {
 
 /// Lines that a record adds.
 #[derive(Debug)]
-pub(crate) struct Added {
+pub(crate) struct AddedLines {
     /// Where they begin in the record's batch, and their length, bytes.
     pub(crate) at: usize,
     pub(crate) len: usize,
@@ -115,7 +115,7 @@ impl SessionChange {
     }
 
     /// Returns the lines that it adds.
-    pub(crate) fn added(&self) -> Option<&Added> {
+    pub(crate) fn added(&self) -> Option<&AddedLines> {
         match self {
             Self::Append { added, .. } | Self::Truncate { added, .. } => Some(added),
             Self::Meta { .. } | Self::Image { .. } | Self::Swap { .. } | Self::Delete => None,
@@ -182,7 +182,7 @@ impl Staging {
     }
 }
 
-impl Added {
+impl AddedLines {
     /// The lines, within their batch.
     pub(crate) fn lines(&self, batch: &Bytes) -> Option<Bytes> {
         (self.len > 0).then(|| batch.slice(self.at..self.at + self.len))

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use sessionlog_wal::storage::StorageFile;
 
-use super::shared::Shared;
+use super::shared::SharedState;
 use crate::disk::files::sidecar::Sidecar;
 
 /// The writes due for one session.
@@ -65,7 +65,7 @@ pub(super) struct ErrandResult {
 
 impl Errand {
     /// Writes. The sidecar follows only if the lines that it counts were written.
-    pub(super) fn run(self, shared: &Shared) -> ErrandResult {
+    pub(super) fn run(self, shared: &SharedState) -> ErrandResult {
         let lines = self.lines.as_ref().map_or(Ok(()), LinesToWrite::write);
         let sidecar = self.sidecar.as_ref().filter(|_| lines.is_ok());
         ErrandResult {

@@ -11,9 +11,9 @@ use sessionlog_core::session_file;
 use sessionlog_wal::storage::{FileKind, OpenMode, Storage, StorageFile};
 
 use super::errand::NewSidecar;
-use super::flushed::Flushed;
+use super::flushed::FlushedSession;
 use super::session::{LastCopy, Session};
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::disk::copies::{Copy, SidecarCopy};
@@ -42,18 +42,22 @@ impl Shard {
 
     /// Returns the syncs that a session with written files owes, for a flush. The copy may be newer
     /// than the files: the journal holds the newer changes.
-    pub(super) fn flushed(&mut self, id: usize, turn: &mut Turn<'_>) -> (Flushed, Option<Copy>) {
+    pub(super) fn flushed(
+        &mut self,
+        id: usize,
+        turn: &mut Turn<'_>,
+    ) -> (FlushedSession, Option<Copy>) {
         let copy = self.copy_sidecar(id, turn);
         (self.owed(id), copy)
     }
 
     /// Takes the syncs that a session owes to the disk. Later writes belong to the next flush; a
     /// flush that still lists the session may sync some of them twice.
-    fn owed(&mut self, id: usize) -> Flushed {
+    fn owed(&mut self, id: usize) -> FlushedSession {
         let session = self.session(id);
         let (sidecar, unheld) = session.owed.take();
         session.owed.dirty = session.listed_dirty;
-        Flushed {
+        FlushedSession {
             stem: session.entry.stem.clone(),
             log: session.file.clone(),
             sidecar,
@@ -183,7 +187,7 @@ impl NewSidecar {
     ///
     /// # Errors
     /// As the operating system reports them.
-    pub(super) fn write(&self, shared: &Shared) -> io::Result<Arc<dyn StorageFile>> {
+    pub(super) fn write(&self, shared: &SharedState) -> io::Result<Arc<dyn StorageFile>> {
         let Self { path, bytes, .. } = self;
         let storage = &*shared.storage;
         let put = match self.was {
@@ -209,14 +213,14 @@ impl NewSidecar {
 fn create_in_place_of(
     path: &Path,
     bytes: &[u8],
-    shared: &Shared,
+    shared: &SharedState,
 ) -> io::Result<Arc<dyn StorageFile>> {
     set_aside(path, shared)?;
     create(&*shared.storage, path, bytes)
 }
 
 /// Moves a file that has a name of ours to the quarantine.
-pub(super) fn set_aside(path: &Path, shared: &Shared) -> io::Result<()> {
+pub(super) fn set_aside(path: &Path, shared: &SharedState) -> io::Result<()> {
     match files::set_aside(&*shared.storage, path, &shared.quarantine) {
         // An earlier attempt set it aside and then found no space.
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -241,7 +245,7 @@ fn create(storage: &dyn Storage, path: &Path, bytes: &[u8]) -> io::Result<Arc<dy
 
 /// Writes over a sidecar in place, if nothing but its last times and counts changes:
 /// replacing it costs an inode and thirty times as long.
-fn overwrite(path: &Path, bytes: &[u8], shared: &Shared) -> io::Result<Arc<dyn StorageFile>> {
+fn overwrite(path: &Path, bytes: &[u8], shared: &SharedState) -> io::Result<Arc<dyn StorageFile>> {
     let storage = &*shared.storage;
     let file = match storage.open(path, OpenMode::ReadWrite) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -264,7 +268,7 @@ fn overwrite(path: &Path, bytes: &[u8], shared: &Shared) -> io::Result<Arc<dyn S
     Ok(file)
 }
 
-fn replace(path: &Path, bytes: &[u8], shared: &Shared) -> io::Result<Arc<dyn StorageFile>> {
+fn replace(path: &Path, bytes: &[u8], shared: &SharedState) -> io::Result<Arc<dyn StorageFile>> {
     let storage = &*shared.storage;
     if matches!(
         kind_of(storage, path),
@@ -281,7 +285,7 @@ fn exchange(
     path: &Path,
     bytes: &[u8],
     synced: bool,
-    shared: &Shared,
+    shared: &SharedState,
 ) -> io::Result<Arc<dyn StorageFile>> {
     let storage = &*shared.storage;
     let temp = shared.dir.join(shared.next_temp());

@@ -11,7 +11,7 @@ use crate::disk::copies::Copy;
 /// The sessions that a worker brought up to date, for the supervisor to sync.
 #[derive(Debug, Default)]
 pub(crate) struct FlushPart {
-    pub(crate) sessions: Vec<Flushed>,
+    pub(crate) sessions: Vec<FlushedSession>,
     /// Copies of the sidecars that changed.
     pub(crate) copies: Vec<Copy>,
     /// The error that kept the worker from the rest.
@@ -21,7 +21,7 @@ pub(crate) struct FlushPart {
 impl FlushPart {
     /// Adds a session. A flush of many sessions is synced without their files: files held open
     /// until then would bypass the limit of open files.
-    pub(super) fn add(&mut self, (mut flushed, copy): (Flushed, Option<Copy>)) {
+    pub(super) fn add(&mut self, (mut flushed, copy): (FlushedSession, Option<Copy>)) {
         self.copies.extend(copy);
         if self.sessions.len() >= SYNC_EACH {
             flushed.unheld |= flushed.log.take().is_some();
@@ -32,7 +32,7 @@ impl FlushPart {
 
 /// A session with files that are up to date and not synced.
 #[derive(Debug)]
-pub(crate) struct Flushed {
+pub(crate) struct FlushedSession {
     pub(crate) stem: Arc<str>,
     /// Its log, if that is open.
     pub(crate) log: Option<Arc<dyn StorageFile>>,

@@ -11,7 +11,7 @@ use super::change::Op;
 /// room.
 #[derive(Debug, Default)]
 pub(crate) struct Inflight {
-    batches: VecDeque<Handed>,
+    batches: VecDeque<BatchInFlight>,
     /// The changes of all batches, one batch after the other.
     ops: VecDeque<Op>,
     bytes: usize,
@@ -33,7 +33,7 @@ const KEPT: usize = 4096;
 
 /// One batch that a worker handed to the journal.
 #[derive(Debug)]
-pub(crate) struct Handed {
+pub(crate) struct BatchInFlight {
     pub(crate) number: u64,
     /// The number of its changes.
     pub(crate) ops: usize,
@@ -47,7 +47,7 @@ impl Inflight {
     /// Adds a batch after all others, and takes its changes.
     pub(crate) fn push(&mut self, number: u64, ops: &mut VecDeque<Op>, bytes: usize) {
         self.bytes += bytes;
-        self.batches.push_back(Handed {
+        self.batches.push_back(BatchInFlight {
             number,
             ops: ops.len(),
             bytes,
@@ -82,7 +82,7 @@ impl Inflight {
 
     /// Takes the oldest batch off, if it is not newer than `number`. Its changes are the next to
     /// [pop](Self::pop).
-    pub(crate) fn next_up_to(&mut self, number: u64) -> Option<Handed> {
+    pub(crate) fn next_up_to(&mut self, number: u64) -> Option<BatchInFlight> {
         let batch = self.batches.pop_front_if(|batch| batch.number <= number);
         if let Some(batch) = &batch {
             self.bytes -= batch.bytes;
@@ -111,16 +111,19 @@ impl Inflight {
     }
 
     /// The batches not newer than `number`, each with its changes.
-    pub(crate) fn up_to(&self, number: u64) -> impl Iterator<Item = (&Handed, Ops<'_>)> {
+    pub(crate) fn up_to(&self, number: u64) -> impl Iterator<Item = (&BatchInFlight, Ops<'_>)> {
         self.after(Shown::default(), number)
     }
 
     /// The batches not newer than `number` that readers do not see yet.
-    pub(crate) fn unseen_up_to(&self, number: u64) -> impl Iterator<Item = (&Handed, Ops<'_>)> {
+    pub(crate) fn unseen_up_to(
+        &self,
+        number: u64,
+    ) -> impl Iterator<Item = (&BatchInFlight, Ops<'_>)> {
         self.after(self.shown, number)
     }
 
-    fn after(&self, start: Shown, number: u64) -> impl Iterator<Item = (&Handed, Ops<'_>)> {
+    fn after(&self, start: Shown, number: u64) -> impl Iterator<Item = (&BatchInFlight, Ops<'_>)> {
         let told = self.batches.range(start.batches..);
         let mut at = start.ops;
         told.take_while(move |b| b.number <= number)

@@ -8,10 +8,10 @@ use sessionlog_core::session_file::{Conversation, Meta};
 use sessionlog_wal::journal::pool::{SegmentPool, reserve};
 use sessionlog_wal::storage::StorageFile;
 
-use super::loaded::{Loaded, Lost};
-use super::locate::{self, Located};
+use super::loaded::{LoadedSession, Lost};
+use super::locate::{self, CutPlace};
 use super::rewrite::{self, More, PreparedFile};
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::source::FileSource;
 use crate::disk::copies::lost::Copies;
 use crate::disk::files::conversation;
@@ -32,7 +32,7 @@ pub(crate) struct Owner {
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Measure a big session file.
-    Measure { owner: Owner, loaded: Loaded },
+    Measure { owner: Owner, loaded: LoadedSession },
     /// Find where a long truncation ends.
     Locate {
         owner: Owner,
@@ -81,8 +81,8 @@ pub(crate) enum JobReport {
 /// The result of a job.
 #[derive(Debug)]
 pub(crate) enum JobResult {
-    Measured(Result<Loaded>),
-    Located(Result<Located>),
+    Measured(Result<LoadedSession>),
+    Located(Result<CutPlace>),
     Controls(Result<Conversation>),
     /// The file of this name is ready, or nothing is left of it.
     Rewritten {
@@ -141,7 +141,7 @@ impl Job {
     }
 
     /// Does the work; returns what must be reported.
-    pub(crate) fn run(self, shared: &Shared) -> Option<JobReport> {
+    pub(crate) fn run(self, shared: &SharedState) -> Option<JobReport> {
         let (owner, done) = match self {
             Self::Measure { owner, loaded } => {
                 (owner, JobResult::Measured(measured(shared, loaded)))
@@ -207,7 +207,7 @@ impl Job {
 
 /// Gives up the space that is reserved for work that frees some, as a compaction does; returns true
 /// if there was any.
-fn release_reserve(shared: &Shared) -> bool {
+fn release_reserve(shared: &SharedState) -> bool {
     let journal = Home::of(&shared.dir).journal;
     reserve::release(&*shared.storage, &journal).unwrap_or_else(|error| {
         shared.warn(&error, "the space that is kept stays");
@@ -216,12 +216,12 @@ fn release_reserve(shared: &Shared) -> bool {
 }
 
 /// Counts the bytes that a compaction's copy has beyond `before`.
-fn count_copied(shared: &Shared, before: u64, copy: &Result<PreparedFile>) {
+fn count_copied(shared: &SharedState, before: u64, copy: &Result<PreparedFile>) {
     let copied = copy.as_ref().map_or(0, |copy| copy.len - before);
     shared.counters.compaction_bytes.add(copied);
 }
 
-fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {
+fn measured(shared: &SharedState, mut loaded: LoadedSession) -> Result<LoadedSession> {
     if let Some(lost) = loaded.lost.take() {
         restore(shared, lost, &mut loaded)?;
     }
@@ -237,7 +237,7 @@ fn measured(shared: &Shared, mut loaded: Loaded) -> Result<Loaded> {
 /// Restores a lost sidecar from its copy: without it, the session would show truncated lines. If
 /// there is no copy, its aliases still lead to it. The next flush of the session writes the
 /// sidecar.
-fn restore(shared: &Shared, lost: Lost, loaded: &mut Loaded) -> Result<()> {
+fn restore(shared: &SharedState, lost: Lost, loaded: &mut LoadedSession) -> Result<()> {
     let mut copies = Copies::new(&*shared.storage, &shared.dir, &shared.copies);
     let mut sidecar = loaded.meta.to_sidecar();
     match copies.restore(&lost.stem)? {

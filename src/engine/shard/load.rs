@@ -6,10 +6,10 @@ use sessionlog_core::error::{Error, Result, Version};
 use sessionlog_core::session_file::Meta;
 
 use super::job::Job;
-use super::loaded::{Loaded, Lost};
+use super::loaded::{LoadedSession, Lost};
 use super::request::Waiting;
 use super::session::{Session, SessionExtent};
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::turn::Turn;
 use super::{Failed, Loading, MEASURE_INLINE, Resident, Shard};
 use crate::disk::files;
@@ -47,13 +47,17 @@ impl Shard {
     }
 
     /// Opens both files; returns `true` if the log is too big to measure here.
-    fn open_files(&mut self, entry: &Arc<Entry>, turn: &mut Turn<'_>) -> Result<(Loaded, bool)> {
+    fn open_files(
+        &mut self,
+        entry: &Arc<Entry>,
+        turn: &mut Turn<'_>,
+    ) -> Result<(LoadedSession, bool)> {
         let shared = turn.shared;
         let (meta, sidecar) = self.read_sidecar(entry, turn)?;
         let lost = check_found(shared, entry, &meta, sidecar)?;
         let is_lost = lost.is_some();
         let file = self.open_log(&entry.stem, turn)?;
-        let mut loaded = Loaded {
+        let mut loaded = LoadedSession {
             meta,
             sidecar,
             file,
@@ -79,7 +83,7 @@ impl Shard {
 
     /// Reads a sidecar.
     fn read_sidecar(&mut self, entry: &Entry, turn: &Turn<'_>) -> Result<(Meta, Sidecar)> {
-        let Shared { storage, dir, .. } = turn.shared;
+        let SharedState { storage, dir, .. } = turn.shared;
         self.with_descriptor(&turn.shared.keeper, || {
             sidecar::read_sidecar(&**storage, dir, &entry.stem, &entry.key)
         })
@@ -91,7 +95,7 @@ impl Shard {
         self.versions
     }
 
-    pub(super) fn install(&mut self, id: usize, loaded: Loaded, turn: &mut Turn<'_>) {
+    pub(super) fn install(&mut self, id: usize, loaded: LoadedSession, turn: &mut Turn<'_>) {
         let first = self.fresh_versions();
         let Resident::Loading(loading) = &mut self.sessions[id] else {
             return;
@@ -170,7 +174,7 @@ impl Resident {
 /// # Errors
 /// If it is another session's: two keys never share files.
 fn check_found(
-    shared: &Shared,
+    shared: &SharedState,
     entry: &Arc<Entry>,
     meta: &Meta,
     sidecar: Sidecar,

@@ -10,7 +10,7 @@ use crate::disk::files::sidecar::Sidecar;
 
 /// The result of reading a session.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSession {
     pub(crate) meta: Meta,
     pub(crate) sidecar: Sidecar,
     pub(crate) file: Option<Arc<dyn StorageFile>>,

@@ -25,12 +25,12 @@ pub(crate) type Cut = position::Cut<u64>;
 
 impl Query {
     /// Returns the result, if it needs no look at the lines.
-    pub(crate) fn at_once(&self) -> Option<Located> {
+    pub(crate) fn at_once(&self) -> Option<CutPlace> {
         match self.keep {
-            _ if self.start == self.end => Some(Located::Nothing),
-            Cut::Last(0) | Cut::Turns(0) => Some(Located::Nothing),
-            Cut::From(offset) if offset <= self.start => Some(Located::All),
-            Cut::From(offset) if offset == self.end => Some(Located::Nothing),
+            _ if self.start == self.end => Some(CutPlace::Nothing),
+            Cut::Last(0) | Cut::Turns(0) => Some(CutPlace::Nothing),
+            Cut::From(offset) if offset <= self.start => Some(CutPlace::All),
+            Cut::From(offset) if offset == self.end => Some(CutPlace::Nothing),
             Cut::Last(_) | Cut::Turns(_) | Cut::From(_) => None,
         }
     }
@@ -38,7 +38,7 @@ impl Query {
 
 /// Where a truncation cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Located {
+pub(crate) enum CutPlace {
     /// Nothing stays: there is no message at all.
     Nothing,
     /// All stays: there is no more than is to be kept.
@@ -57,7 +57,7 @@ const INLINE: u64 = 256 << 10;
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(crate) fn locate_nearby(file: &dyn StorageFile, query: &Query) -> io::Result<Option<Located>> {
+pub(crate) fn locate_nearby(file: &dyn StorageFile, query: &Query) -> io::Result<Option<CutPlace>> {
     let start = query.start.max(query.end.saturating_sub(INLINE));
     if start == query.start {
         return locate(file, query).map(Some);
@@ -74,7 +74,7 @@ pub(crate) fn locate_nearby(file: &dyn StorageFile, query: &Query) -> io::Result
 ///
 /// # Errors
 /// As the operating system reports them.
-pub(crate) fn locate(file: &dyn StorageFile, query: &Query) -> io::Result<Located> {
+pub(crate) fn locate(file: &dyn StorageFile, query: &Query) -> io::Result<CutPlace> {
     let mut search = LineSearch::new(query);
     for_each_line_back(file, query.start, query.end, &mut |raw| search.take(raw))?;
     Ok(search.end())
@@ -85,10 +85,10 @@ struct LineSearch<'a> {
     /// Lines met so far, and messages among them.
     lines: u64,
     kept: usize,
-    turns: Turns<Located>,
+    turns: Turns<CutPlace>,
     /// The user's message nearest to the end from which on there are enough messages.
-    spoken: Option<Located>,
-    cut: Option<Located>,
+    spoken: Option<CutPlace>,
+    cut: Option<CutPlace>,
 }
 
 impl<'a> LineSearch<'a> {
@@ -113,7 +113,7 @@ impl<'a> LineSearch<'a> {
         self.cut.is_none()
     }
 
-    fn take_message(&mut self, raw: Raw<'_>, n: usize) -> Option<Located> {
+    fn take_message(&mut self, raw: Raw<'_>, n: usize) -> Option<CutPlace> {
         let kind = session_file::classify(raw.text);
         if kind == Kind::Message {
             if self.kept == n {
@@ -125,7 +125,7 @@ impl<'a> LineSearch<'a> {
         None
     }
 
-    fn take_turn(&mut self, raw: Raw<'_>, n: usize) -> Option<Located> {
+    fn take_turn(&mut self, raw: Raw<'_>, n: usize) -> Option<CutPlace> {
         let decoded = session_file::decode(raw.text);
         self.lines += u64::from(decoded != Decoded::Blank);
         if let Decoded::Message(message) = decoded {
@@ -142,7 +142,7 @@ impl<'a> LineSearch<'a> {
         None
     }
 
-    fn take_line(&mut self, raw: Raw<'_>, offset: u64) -> Option<Located> {
+    fn take_line(&mut self, raw: Raw<'_>, offset: u64) -> Option<CutPlace> {
         let after = self.at(raw.next().min(self.query.end));
         let blank = session_file::classify(raw.text) == Kind::Blank;
         self.lines += u64::from(!blank);
@@ -152,26 +152,26 @@ impl<'a> LineSearch<'a> {
             // The end of a line that lacked its LF when the offset was taken: the next line follows
             // it.
             Ordering::Less if raw.begin + raw.len == offset => Some(after),
-            Ordering::Less => Some(Located::Amiss),
+            Ordering::Less => Some(CutPlace::Amiss),
         }
     }
 
     /// Returns a cut before the lines met so far.
-    fn at(&self, start: u64) -> Located {
-        Located::Cut {
+    fn at(&self, start: u64) -> CutPlace {
+        CutPlace::Cut {
             skip: self.query.lines - self.lines,
             start,
         }
     }
 
     /// Returns the result once all lines were met.
-    fn end(self) -> Located {
+    fn end(self) -> CutPlace {
         let turn = self.turns.newest().copied();
         let found = self.cut.or(turn).or(self.spoken);
         found.unwrap_or(match self.query.keep {
-            Cut::Last(_) | Cut::Turns(_) if self.kept == 0 => Located::Nothing,
-            Cut::From(offset) if offset > self.query.start => Located::Amiss,
-            Cut::Last(_) | Cut::Turns(_) | Cut::From(_) => Located::All,
+            Cut::Last(_) | Cut::Turns(_) if self.kept == 0 => CutPlace::Nothing,
+            Cut::From(offset) if offset > self.query.start => CutPlace::Amiss,
+            Cut::Last(_) | Cut::Turns(_) | Cut::From(_) => CutPlace::All,
         })
     }
 }

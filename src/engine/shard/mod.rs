@@ -109,7 +109,7 @@ use self::job::{JobResult, Owner};
 use self::places::Places;
 use self::request::{Command, Manner, Request, Waiting};
 use self::session::Session;
-use self::shared::Shared;
+use self::shared::SharedState;
 use self::turn::{Outbox, Turn};
 use crate::engine::catalog::Entry;
 use crate::engine::snapshot::Standing;
@@ -173,7 +173,7 @@ impl Shard {
     pub(crate) fn new(
         id: usize,
         open_files: NonZeroUsize,
-        shared: &Shared,
+        shared: &SharedState,
         places: Arc<Places>,
     ) -> Self {
         Self {

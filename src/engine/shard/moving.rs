@@ -29,8 +29,8 @@ use super::job::Owner;
 use super::request::{Command, Manner, Request};
 use super::rewrite::PreparedFile;
 use super::session::{Pending, Session};
-use super::shared::Shared;
-use super::source::{FileLines, FileSource, Moved};
+use super::shared::SharedState;
+use super::source::{FileLines, FileSource, MovedFile};
 use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::Durability;
@@ -55,7 +55,7 @@ pub(super) struct Leaving {
 impl Leaving {
     /// Returns the sidecar's text for the session that it becomes: a deleted one, one that is no
     /// longer deleted, or the same session under another key, to which the old key leads.
-    fn text_as(&self, key: &str, shared: &Shared) -> MetaText {
+    fn text_as(&self, key: &str, shared: &SharedState) -> MetaText {
         let text = self.meta.text.undeleted();
         if session_file::is_deleted_key(key) {
             return text.deleted(key, |alias| shared.catalog.has_files(alias));
@@ -81,7 +81,7 @@ impl Leaving {
         entry: &Arc<Entry>,
         [newest, old]: &[Vec<u8>; 2],
         merges: bool,
-        shared: &Shared,
+        shared: &SharedState,
     ) -> Move {
         let own = [old, newest].map(|ids| once::ids(&entry.key, ids));
         let ids = self.ids.iter().cloned().chain(own.into_iter().flatten());
@@ -274,7 +274,7 @@ impl Shard {
         id: usize,
         leaving: &Leaving,
         turn: &mut Turn<'_>,
-    ) -> Result<(Moved, Meta)> {
+    ) -> Result<(MovedFile, Meta)> {
         let own_ids = self.ids(id, turn)?;
         let own = self.file_lines(id, turn)?;
         let session = self.session(id);
@@ -293,7 +293,7 @@ impl Shard {
         let moving = leaving.moving(&entry, &own_ids, own.is_some(), turn.shared);
         let moving = Arc::new(moving);
         let older = leaving.lines.clone();
-        Ok((Moved { older, own, moving }, meta))
+        Ok((MovedFile { older, own, moving }, meta))
     }
 
     /// Decides which aliases a session from the trash gets back: not those that mean another

@@ -6,7 +6,7 @@ use sessionlog_core::error::Result;
 use sessionlog_wal::storage::{OpenMode, StorageFile};
 
 use super::owed::Keeper;
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::turn::Turn;
 use super::{Resident, Shard};
 use crate::disk::files;
@@ -56,7 +56,7 @@ impl Shard {
         stem: &str,
         turn: &Turn<'_>,
     ) -> Result<Option<Arc<dyn StorageFile>>> {
-        let Shared { storage, dir, .. } = turn.shared;
+        let SharedState { storage, dir, .. } = turn.shared;
         self.with_descriptor(&turn.shared.keeper, || {
             files::open_log(&**storage, dir, stem, OpenMode::ReadWrite)
         })

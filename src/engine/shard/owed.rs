@@ -16,7 +16,7 @@ pub(crate) const SYNC_EACH: usize = 8;
 
 /// The syncs that one session's files owe since the last flush took them along.
 #[derive(Debug, Default)]
-pub(crate) struct Owed {
+pub(crate) struct OwedSyncs {
     /// True if the flush has yet to reach it.
     pub(super) dirty: bool,
     /// True if something was written through a descriptor that is closed.
@@ -63,7 +63,7 @@ impl UnsyncedFile {
     }
 }
 
-impl Owed {
+impl OwedSyncs {
     /// Notes that a sidecar was written through `file`. Of two descriptors of one file the first is
     /// kept.
     pub(super) fn sidecar(&mut self, file: Arc<dyn StorageFile>, keeper: &Keeper) {
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_sidecar_closed_for_want_of_descriptors_is_known_to_be() {
         let (disk, keeper) = (MemoryStorage::new(), Keeper::default());
-        let mut owed = Owed::default();
+        let mut owed = OwedSyncs::default();
         owed.sidecar(sidecar(&disk, "a"), &keeper);
         let (kept, unheld) = owed.take();
         let kept = kept.unwrap();
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn no_more_sidecars_are_kept_than_a_flush_syncs_one_by_one() {
         let (disk, keeper) = (MemoryStorage::new(), Keeper::default());
-        let mut all: Vec<_> = (0..=SYNC_EACH).map(|_| Owed::default()).collect();
+        let mut all: Vec<_> = (0..=SYNC_EACH).map(|_| OwedSyncs::default()).collect();
         for (nth, owed) in all.iter_mut().enumerate() {
             owed.sidecar(sidecar(&disk, &nth.to_string()), &keeper);
         }

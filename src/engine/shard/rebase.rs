@@ -16,7 +16,7 @@ use sessionlog_wal::storage::{OpenMode, Storage, StorageFile};
 use sessionlog_wal::sync::atomic::{AtomicBool, Ordering};
 
 use super::rewrite::{HiddenLines, PreparedFile};
-use super::shared::Shared;
+use super::shared::SharedState;
 use crate::disk::files::backup::BackupName;
 use crate::disk::files::{self, extent};
 
@@ -46,7 +46,7 @@ impl Rebasing {
     }
 
     /// Removes the prepared files, which will not be kept.
-    pub(super) fn discard(&self, shared: &Shared) {
+    pub(super) fn discard(&self, shared: &SharedState) {
         let Some((link, _)) = &self.keep else { return };
         shared.names_changed();
         let path = shared.backups.dir.join(link);

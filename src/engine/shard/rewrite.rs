@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sessionlog_core::error::{Error, Result};
-use sessionlog_core::session_file::{self, Carried, Kind};
+use sessionlog_core::session_file::{self, CarriedControls, Kind};
 use sessionlog_wal::storage::{OpenMode, StorageFile};
 
 use super::rebase;
-use super::shared::Shared;
-use super::source::{Amended, FileLines, FileSource, Moved};
+use super::shared::SharedState;
+use super::source::{AmendedFile, FileLines, FileSource, MovedFile};
 use super::steps::Steps;
 use crate::disk::files::extent::{self, Extent};
 use crate::disk::files::lines::{Raw, for_each_line};
@@ -75,7 +75,7 @@ pub(crate) struct More {
 
 impl PreparedFile {
     /// Removes the file, which will not be swapped in.
-    pub(super) fn discard(&self, shared: &Shared) {
+    pub(super) fn discard(&self, shared: &SharedState) {
         let path = shared.dir.join(&self.temp);
         if let Err(error) = shared.storage.remove_file(&path) {
             tracing::warn!(path = %path.display(), %error, "left behind until the next open");
@@ -88,7 +88,11 @@ impl PreparedFile {
 /// # Errors
 /// `StorageFull` and other refusals of the operating system. `Poisoned` if
 /// the directory could not be synced: other names may be gone with this one.
-pub(crate) fn prepare(shared: &Shared, temp: &str, source: &FileSource) -> Result<PreparedFile> {
+pub(crate) fn prepare(
+    shared: &SharedState,
+    temp: &str,
+    source: &FileSource,
+) -> Result<PreparedFile> {
     let (storage, dir) = (&*shared.storage, &*shared.dir);
     if let FileSource::Rebase(rebase) = source {
         return rebase::prepare(storage, dir, temp, rebase);
@@ -181,7 +185,11 @@ pub(crate) fn prepare(shared: &Shared, temp: &str, source: &FileSource) -> Resul
 ///
 /// # Errors
 /// As [`prepare`].
-pub(crate) fn extend(shared: &Shared, prepared: PreparedFile, more: &More) -> Result<PreparedFile> {
+pub(crate) fn extend(
+    shared: &SharedState,
+    prepared: PreparedFile,
+    more: &More,
+) -> Result<PreparedFile> {
     let temp = prepared.temp.clone();
     let path = shared.dir.join(&temp);
     let attempt = || -> io::Result<PreparedFile> {
@@ -206,7 +214,7 @@ impl More {
 }
 
 struct Output<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedState,
     file: Arc<dyn StorageFile>,
     buffer: Vec<u8>,
     len: u64,
@@ -219,7 +227,7 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn to(file: Arc<dyn StorageFile>, shared: &'a Shared) -> Self {
+    fn to(file: Arc<dyn StorageFile>, shared: &'a SharedState) -> Self {
         Self {
             shared,
             file,
@@ -235,7 +243,7 @@ impl<'a> Output<'a> {
     }
 
     /// Continues where a file ended.
-    fn on(prepared: PreparedFile, shared: &'a Shared) -> Self {
+    fn on(prepared: PreparedFile, shared: &'a SharedState) -> Self {
         Self {
             len: prepared.len,
             crc: crc32fast::Hasher::new_with_initial_len(prepared.crc, prepared.len),
@@ -274,7 +282,7 @@ impl<'a> Output<'a> {
     /// Writes the last control records among the lines that are dropped: token usage, checkpoint
     /// numbering and the system prompt outlive truncation.
     fn put_controls(&mut self, file: &dyn StorageFile, start: u64) -> io::Result<()> {
-        let mut last = Carried::default();
+        let mut last = CarriedControls::default();
         for_each_line(file, 0, start, &mut |raw| {
             last.note(raw.text);
             Ok(())
@@ -351,8 +359,8 @@ impl<'a> Output<'a> {
     }
 
     /// Writes all lines as they are, except one, which becomes the last of the hidden ones.
-    fn put_amended(&mut self, amended: &Amended) -> io::Result<()> {
-        let Amended {
+    fn put_amended(&mut self, amended: &AmendedFile) -> io::Result<()> {
+        let AmendedFile {
             file,
             start,
             end,
@@ -377,8 +385,8 @@ impl<'a> Output<'a> {
 
     /// Writes a session that has lost its key to another, and that one's lines after it. The hidden
     /// lines of both come first: the hidden lines of a file are always its first.
-    fn put_moved(&mut self, moved: &Moved) -> io::Result<()> {
-        let Moved { older, own, .. } = moved;
+    fn put_moved(&mut self, moved: &MovedFile) -> io::Result<()> {
+        let MovedFile { older, own, .. } = moved;
         let Some(own) = own else {
             if let Some(file) = &older.file {
                 self.copy_range(&**file, 0..older.end)?;

@@ -7,7 +7,7 @@ use sessionlog_wal::storage::StorageFile;
 
 use super::Shard;
 use super::job::Job;
-use super::locate::{Located, Query};
+use super::locate::{CutPlace, Query};
 use super::request::Request;
 use super::session::Pending;
 use super::turn::Turn;
@@ -30,7 +30,7 @@ impl Shard {
     }
 
     /// Takes in the result of a search in the background.
-    pub(super) fn located(&mut self, id: usize, found: Result<Located>, turn: &mut Turn<'_>) {
+    pub(super) fn located(&mut self, id: usize, found: Result<CutPlace>, turn: &mut Turn<'_>) {
         let session = self.session(id);
         session.busy = false;
         match (session.pending.take(), found) {

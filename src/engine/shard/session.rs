@@ -14,10 +14,10 @@ use sessionlog_wal::storage::StorageFile;
 use sessionlog_wal::sync::watch::WatchSender;
 
 use super::answer::{Ack, Answer};
-use super::change::{Added, Origin};
-use super::locate::{Located, Query};
+use super::change::{AddedLines, Origin};
+use super::locate::{CutPlace, Query};
 use super::once::Once;
-use super::owed::Owed;
+use super::owed::OwedSyncs;
 use super::request::{Manner, Request, Waiting};
 use super::rewrite::PreparedFile;
 use super::turn::Turn;
@@ -43,7 +43,7 @@ pub(crate) struct SessionExtent {
 
 impl SessionExtent {
     /// Moves it to the end of the added lines.
-    pub(super) fn add(&mut self, added: &Added) {
+    pub(super) fn add(&mut self, added: &AddedLines) {
         self.end += added.len as u64;
         self.crc = added.crc;
         self.lines += added.lines;
@@ -180,7 +180,7 @@ pub(crate) struct Session {
     pub(crate) synced_meta: Meta,
     /// Length of the session file. Settled lines beyond it are in `tail`.
     pub(crate) written: u64,
-    pub(crate) owed: Owed,
+    pub(crate) owed: OwedSyncs,
     /// The watchers of its changes.
     pub(crate) watch: Option<WatchSender<Standing>>,
     pub(crate) entry: Arc<Entry>,
@@ -195,7 +195,7 @@ pub(crate) struct Session {
     /// and again after a rewrite.
     pub(crate) conversation: Option<Arc<Conversation>>,
     /// The last search among its lines, and its result.
-    pub(super) found: Option<(Query, Located)>,
+    pub(super) found: Option<(Query, CutPlace)>,
     /// The messages it took once; unknown until a command asks.
     pub(super) once: Option<Box<Once>>,
     /// The content of its copy, as far as known.
@@ -248,7 +248,7 @@ impl Session {
             hides: i64::MAX,
             copied: None,
             listed_dirty: false,
-            owed: Owed::default(),
+            owed: OwedSyncs::default(),
             listed_unwritten: false,
             imaged_staged: 0,
             imaged: 0,

@@ -10,7 +10,7 @@ use sessionlog_core::error::Error;
 use sessionlog_core::session_file::{Meta, MetaStep, SessionScope};
 
 use super::Shard;
-use super::change::{Added, Op, Origin, SessionChange};
+use super::change::{AddedLines, Op, Origin, SessionChange};
 use super::session::Session;
 use super::turn::Turn;
 use crate::engine::feed::{ChangeKind, ChangeNotice};
@@ -139,7 +139,7 @@ impl Shard {
     fn show_append(
         &mut self,
         id: usize,
-        (added, batch): (&Added, &Bytes),
+        (added, batch): (&AddedLines, &Bytes),
         meta: &MetaStep,
         turn: &Turn<'_>,
     ) {
@@ -159,7 +159,7 @@ impl Shard {
     }
 
     /// Notes that lines may be written to the session file now.
-    pub(super) fn lines_synced(&mut self, id: usize, added: &Added, turn: &Turn<'_>) {
+    pub(super) fn lines_synced(&mut self, id: usize, added: &AddedLines, turn: &Turn<'_>) {
         self.session(id).synced += added.len as u64;
         if added.len > 0 {
             self.note_unwritten(id, added.len, turn);

@@ -23,7 +23,7 @@ use crate::engine::stats::Counters;
 
 /// The state that all shards of a store share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) dir: PathBuf,
@@ -68,7 +68,7 @@ pub(crate) struct Shared {
     pub(crate) copied: AtomicU64,
 }
 
-impl Shared {
+impl SharedState {
     pub(crate) fn next_temp(&self) -> String {
         files::temp_name(self.temp_counter.fetch_add(1, Ordering::Relaxed))
     }

@@ -7,7 +7,7 @@ use sessionlog_wal::storage::StorageFile;
 
 use super::along::Move;
 use super::rebase::Rebase;
-use crate::engine::archive::Dropped;
+use crate::engine::archive::ArchiveSubject;
 
 /// The source of a new file.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) enum FileSource {
         start: u64,
         end: u64,
         /// The session of the skipped lines that are dropped.
-        dropped: Dropped,
+        dropped: ArchiveSubject,
     },
     /// The lines that a session takes over, after the control records of its own skipped lines and
     /// its own live lines, none of which is a message.
@@ -40,16 +40,16 @@ pub(crate) enum FileSource {
         skip: u64,
     },
     /// A session of which one message is replaced or removed.
-    Amended(Amended),
+    Amended(AmendedFile),
     /// A session that is taken back.
     Rebase(Rebase),
     /// Another session, and this one's lines after it.
-    Moved(Moved),
+    Moved(MovedFile),
 }
 
 /// The lines of a session that goes on under another key, and of the session that has that key.
 #[derive(Debug)]
-pub(crate) struct Moved {
+pub(crate) struct MovedFile {
     pub(crate) older: FileLines,
     /// The lines of the session that has the key; `None` if there are none: the file is the older
     /// one's then.
@@ -74,7 +74,7 @@ pub(crate) struct FileLines {
 /// A session's file, and a replacement for one line. The line itself becomes hidden, after those
 /// that are hidden already.
 #[derive(Debug)]
-pub(crate) struct Amended {
+pub(crate) struct AmendedFile {
     pub(crate) file: Arc<dyn StorageFile>,
     /// Offsets of the first line that is not hidden, and of the end.
     pub(crate) start: u64,

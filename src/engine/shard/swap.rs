@@ -20,7 +20,7 @@ use super::source::FileSource;
 use super::turn::Turn;
 use crate::Durability;
 use crate::disk::files;
-use crate::disk::files::backup::Stored;
+use crate::disk::files::backup::BackupFile;
 use crate::engine::feed::ChangeKind;
 use crate::engine::numbering::Numbering;
 use crate::engine::snapshot::Tail;
@@ -360,7 +360,7 @@ fn keep_backup(rebasing: &Rebasing, session: &Session, turn: &Turn<'_>) -> Resul
         .map_err(|e| Error::io("keep", &path, e))?;
     // And after: a flush that synced between the two did not reach the new name.
     shared.names_changed();
-    shared.backups.enter(Stored {
+    shared.backups.enter(BackupFile {
         name: name.clone(),
         size: session.settled.end,
     });

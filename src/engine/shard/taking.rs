@@ -10,7 +10,7 @@ use sessionlog_wal::storage::FileKind;
 use super::Shard;
 use super::flush::set_aside;
 use super::session::Session;
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::turn::Turn;
 use crate::disk::files::once::{self, OnceContents};
 use crate::disk::files::{is_impostor, is_taken};
@@ -118,7 +118,7 @@ impl Shard {
     }
 }
 
-fn read(shared: &Shared, path: &Path) -> Result<Vec<u8>> {
+fn read(shared: &SharedState, path: &Path) -> Result<Vec<u8>> {
     let read = match once::read_file(&*shared.storage, path) {
         // Were that an error, no flush would succeed while it is there.
         Err(e) if is_taken(&e) => set_aside(path, shared).map(|()| Vec::new()),
@@ -127,7 +127,7 @@ fn read(shared: &Shared, path: &Path) -> Result<Vec<u8>> {
     read.map_err(|e| Error::io("read", path, e))
 }
 
-fn put(shared: &Shared, [newest, _]: &[PathBuf; 2], lines: &[u8]) -> Result<()> {
+fn put(shared: &SharedState, [newest, _]: &[PathBuf; 2], lines: &[u8]) -> Result<()> {
     let storage = &*shared.storage;
     let wrap = |e| Error::io("write", newest, e);
     let create = || match storage.create_dir(&shared.once) {

@@ -12,7 +12,7 @@ use super::Shard;
 use super::answer::{Ack, Answer};
 use super::change::Staging;
 use super::job::Job;
-use super::shared::Shared;
+use super::shared::SharedState;
 
 /// Closing a file of more bytes than this takes long: its blocks are freed.
 const CLOSED_HERE: u64 = 1 << 20;
@@ -20,7 +20,7 @@ const CLOSED_HERE: u64 = 1 << 20;
 /// The state that one turn of a shard reads, and the places for its results.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: &'a SharedState,
     pub(crate) staging: &'a mut Staging,
     pub(crate) out: &'a mut Outbox,
     /// A time after each of the turn's changes was asked for; many changes share it.
@@ -79,7 +79,7 @@ impl Turn<'_> {
 /// The results of a turn that leave the worker.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     /// Queued items that are refused: their shard, their number, and the reason.
     pub(crate) refused: Vec<(usize, u64, Error)>,
     pub(crate) wakers: Vec<Waker>,

@@ -45,7 +45,7 @@ use super::inbox::Inbox;
 use super::inflight::Inflight;
 use super::job::Job;
 use super::request::Command;
-use super::shared::Shared;
+use super::shared::SharedState;
 use super::turn::{OtherShards, Outbox, Turn};
 use crate::engine::shard::number::SHARDS;
 
@@ -56,7 +56,7 @@ const NEVER: Duration = Duration::MAX;
 #[derive(Debug)]
 pub(crate) struct Worker {
     limits: TurnLimits,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     inboxes: Arc<[Inbox]>,
     shards: Vec<Shard>,
     pool: Arc<SegmentPool>,
@@ -123,7 +123,7 @@ struct FlushTask {
 #[derive(Debug)]
 pub(crate) struct WorkerParts {
     pub(crate) limits: TurnLimits,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     /// One for each shard.
     pub(crate) inboxes: Arc<[Inbox]>,
     pub(crate) open_files_per_shard: NonZeroUsize,

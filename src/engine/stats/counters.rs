@@ -42,12 +42,12 @@ pub(crate) struct Counters {
     pub(crate) compaction: Measure,
     pub(crate) journal: Arc<counters::CommitCounters>,
     /// Numbers that are sampled from time to time.
-    pub(crate) sampled: Sampled,
+    pub(crate) sampled: Samples,
 }
 
 /// Numbers that are sampled from time to time for export.
 #[derive(Debug)]
-pub(crate) struct Sampled {
+pub(crate) struct Samples {
     pub(crate) sessions: Level,
     pub(crate) queued: Level,
     pub(crate) journal_bytes: Level,
@@ -88,7 +88,7 @@ impl Counters {
             flush: meters.measure(names::FLUSH),
             compaction: meters.measure(names::COMPACTION),
             journal: Arc::new(counters::CommitCounters::new(meters, clock)),
-            sampled: Sampled::new(meters),
+            sampled: Samples::new(meters),
         }
     }
 
@@ -117,7 +117,7 @@ impl Counters {
 
     /// Clears the levels: a closed store holds nothing.
     pub(crate) fn closed(&self) {
-        let Sampled {
+        let Samples {
             sessions,
             queued,
             journal_bytes,
@@ -181,7 +181,7 @@ impl Default for Counters {
     }
 }
 
-impl Sampled {
+impl Samples {
     fn new(meters: &Meters) -> Self {
         Self {
             sessions: meters.level(names::SESSIONS),

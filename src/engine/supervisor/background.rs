@@ -10,7 +10,7 @@ use sessionlog_wal::mailbox::EventReceiver;
 use sessionlog_wal::sync::{Mutex, thread};
 
 use crate::engine::shard::job::Job;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::shard::worker::alarm::Alarm;
 
 /// Background threads.
@@ -103,7 +103,7 @@ fn compaction(job: &Job) -> Option<usize> {
 pub(crate) fn run_jobs(
     jobs: &Mutex<EventReceiver<Job>>,
     long: &LongJobs,
-    shared: &Shared,
+    shared: &SharedState,
     alarm: &Alarm,
 ) {
     loop {
@@ -116,7 +116,7 @@ pub(crate) fn run_jobs(
     }
 }
 
-fn run_long(job: Job, long: &LongJobs, shared: &Shared, alarm: &Alarm) {
+fn run_long(job: Job, long: &LongJobs, shared: &SharedState, alarm: &Alarm) {
     let mut next = long.admit(job);
     while let Some(job) = next {
         let compaction = compaction(&job);
@@ -142,7 +142,7 @@ fn rest(took: Duration, is_busy: bool, waiting: usize) -> Duration {
 
 /// Runs a job. One that panics poisons the store, and its owner is told all the same: a caller may
 /// wait for it, and closing waits for every job.
-pub(crate) fn run_job(job: Job, shared: &Shared, alarm: &Alarm) {
+pub(crate) fn run_job(job: Job, shared: &SharedState, alarm: &Alarm) {
     let reason: Arc<str> = "a background job panicked".into();
     let lost = job.lost(Error::Poisoned {
         reason: reason.clone(),
@@ -161,7 +161,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::engine::archive::Dropped;
+    use crate::engine::archive::ArchiveSubject;
     use crate::engine::shard::job::Owner;
     use crate::engine::shard::source::FileSource;
     use sessionlog_wal::storage::{OpenMode, Storage};
@@ -183,7 +183,7 @@ mod tests {
     fn compacts(temp: &str, end: u64) -> Job {
         let disk = MemoryStorage::new();
         let file = disk.open(Path::new("a"), OpenMode::CreateNew).unwrap();
-        let dropped = Dropped {
+        let dropped = ArchiveSubject {
             key: "a".into(),
             stem: "a".into(),
             deleted: Arc::default(),

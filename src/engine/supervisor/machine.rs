@@ -7,7 +7,7 @@ use sessionlog_wal::mailbox::EventReceiver;
 use super::event_loop::Loop;
 use super::leader::Leader;
 use crate::engine::shard::job::Job;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 
@@ -19,6 +19,6 @@ pub(crate) struct Machine {
     pub(crate) supervisor: Loop,
     /// The jobs for the background threads.
     pub(crate) jobs: EventReceiver<Job>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) alarm: Alarm,
 }

@@ -45,9 +45,9 @@ use sessionlog_wal::sync::slot::{Promise, Slot, slot};
 
 use self::wait::Wait;
 use crate::disk::copies::copy_file::CopyFile;
-use crate::engine::shard::flushed::{FlushPart, Flushed};
+use crate::engine::shard::flushed::{FlushPart, FlushedSession};
 use crate::engine::shard::owed::SYNC_EACH;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::event::Event;
 
@@ -80,7 +80,7 @@ pub(crate) enum SupervisorRequest {
 /// Owns the flush.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     alarm: Alarm,
     pub(crate) pool: Arc<SegmentPool>,
     pub(crate) progress: Arc<Progress>,
@@ -90,8 +90,8 @@ pub(crate) struct Supervisor {
     copies: CopyFile,
     /// Sessions that a flush brought up to date before it failed: the next flush that succeeds must
     /// sync them too, for its checkpoint covers them.
-    unsynced: Vec<Flushed>,
-    /// The value of `Shared::rebased` up to which everything is synced.
+    unsynced: Vec<FlushedSession>,
+    /// The value of `SharedState::rebased` up to which everything is synced.
     rebased_synced: u64,
     commits_seen: u64,
     changed_at: Duration,
@@ -104,7 +104,7 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<SharedState>,
         alarm: Alarm,
         pool: Arc<SegmentPool>,
         progress: Arc<Progress>,
@@ -282,7 +282,7 @@ impl Supervisor {
     }
 
     fn sync_files(&mut self) -> Result<()> {
-        let Shared { storage, dir, .. } = &*self.shared;
+        let SharedState { storage, dir, .. } = &*self.shared;
         let rebased = || self.shared.rebased.load(Ordering::Acquire);
         let before = rebased();
         if let Some(files) = self.held_files()
@@ -322,7 +322,7 @@ impl Supervisor {
     }
 
     fn sync_each(&self, files: &[(PathBuf, Arc<dyn StorageFile>)]) -> Result<()> {
-        let Shared { storage, dir, .. } = &*self.shared;
+        let SharedState { storage, dir, .. } = &*self.shared;
         for (path, file) in files {
             file.sync_data().map_err(|e| Error::io("sync", path, e))?;
         }

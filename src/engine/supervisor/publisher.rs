@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::published::{self, PublishedStats, StatsFile};
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::status::{Health, StoreStatus};
 
 /// The shortest time between two publications.
@@ -19,7 +19,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// Publishes the state of the store.
 pub(crate) struct Publisher {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     look: StoreLook,
     /// True if there are readers.
     told: bool,
@@ -50,7 +50,7 @@ impl Publisher {
     /// Returns a publisher. `told`: true if there are readers; `path`: the file to write, `None` to
     /// write none.
     pub(crate) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedState>,
         look: StoreLook,
         told: bool,
         path: Option<PathBuf>,

@@ -10,15 +10,15 @@ use sessionlog_wal::journal::scan::Scan;
 use sessionlog_wal::journal::segment::StoreId;
 use sessionlog_wal::storage::Storage;
 
-use crate::disk::copies::lost::{Copies, Restored};
+use crate::disk::copies::lost::{Copies, RestoredSidecar};
 use crate::disk::files::{self, log_path};
 use crate::engine::catalog::Catalog;
 use crate::engine::home::{Home, Life};
 use crate::engine::kept::{self, KeptCatalog};
 use crate::engine::recovery::RecoveryReport;
-use crate::engine::recovery::foreign::{Judged, is_sidecar_changed, judge_beside_a_writer};
+use crate::engine::recovery::foreign::{ForeignVerdict, is_sidecar_changed, judge_beside_a_writer};
 use crate::engine::recovery::plan::Plans;
-use crate::engine::recovery::planned::Planned;
+use crate::engine::recovery::planned::PlannedFiles;
 use crate::engine::recovery::survey::{ForeignChanges, report_on, survey};
 
 /// Number of times that a look at files that change underneath is repeated.
@@ -33,7 +33,7 @@ pub(super) struct DirectoryMoment {
     pub(super) catalog: Arc<Catalog>,
     pub(super) plans: Plans,
     /// The sidecars that are lost, as their copies have them.
-    pub(super) restored: Arc<BTreeMap<String, Restored>>,
+    pub(super) restored: Arc<BTreeMap<String, RestoredSidecar>>,
     /// True if the catalog was a kept one, and no sidecar was looked at.
     pub(super) is_kept: bool,
     pub(super) report: RecoveryReport,
@@ -142,7 +142,7 @@ pub(super) enum Survey {
 
 /// The fate of plans that a checkpoint made needless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Covered {
+pub(super) enum CoveredPlans {
     /// They go.
     Go,
     /// They stay, so that the era does: files were looked at in it.
@@ -151,7 +151,7 @@ pub(super) enum Covered {
 
 /// The last look, and the part of the journal that was read for it.
 #[derive(Debug, Default)]
-pub(super) struct Followed {
+pub(super) struct FollowedLook {
     store: Option<StoreId>,
     scan: Scan,
     moment: Arc<DirectoryMoment>,
@@ -161,7 +161,7 @@ pub(super) struct Followed {
     is_surveyed: bool,
 }
 
-impl Followed {
+impl FollowedLook {
     pub(super) fn moment(&self) -> Arc<DirectoryMoment> {
         self.moment.clone()
     }
@@ -173,7 +173,7 @@ impl Followed {
         &mut self,
         place: ViewDir<'_>,
         survey: Survey,
-        covered: Covered,
+        covered: CoveredPlans,
     ) -> Result<Arc<DirectoryMoment>> {
         let mut result = self.try_look(place, survey, covered);
         for _ in 1..TRIES {
@@ -185,7 +185,12 @@ impl Followed {
         result.map(|()| self.moment())
     }
 
-    fn try_look(&mut self, place: ViewDir<'_>, survey: Survey, covered: Covered) -> Result<()> {
+    fn try_look(
+        &mut self,
+        place: ViewDir<'_>,
+        survey: Survey,
+        covered: CoveredPlans,
+    ) -> Result<()> {
         let ViewDir { storage, home, .. } = place;
         // Before all else: a life that begins while we look is another.
         let life = home.life(storage);
@@ -226,13 +231,18 @@ impl Followed {
     }
 
     /// Brings the plans up to the journal's end.
-    fn read_journal(&mut self, place: ViewDir<'_>, id: &StoreId, covered: Covered) -> Result<()> {
+    fn read_journal(
+        &mut self,
+        place: ViewDir<'_>,
+        id: &StoreId,
+        covered: CoveredPlans,
+    ) -> Result<()> {
         let ViewDir { storage, home, .. } = place;
         let scan = &mut self.scan;
         scan.read_on(storage, &home.journal, id)?;
         let read = self.moment.sequence;
         let goes_on = std::mem::take(&mut self.is_whole) && scan.has_all_after(read);
-        let is_covered = covered == Covered::Go && self.moment.checkpoint != scan.checkpoint;
+        let is_covered = covered == CoveredPlans::Go && self.moment.checkpoint != scan.checkpoint;
         if goes_on && !is_covered && read == scan.sequence {
             self.is_whole = true;
             return Ok(());
@@ -277,7 +287,7 @@ impl Followed {
         }
         let DirectoryMoment { plans, report, .. } = &mut *moment;
         let mut copies = Copies::new(storage, dir, &home.copies);
-        let others = others(Planned {
+        let others = others(PlannedFiles {
             storage,
             dir,
             backups: &home.backups,
@@ -292,7 +302,7 @@ impl Followed {
 
 /// Returns the sessions that have no file and should, or have one and should not, and those with a
 /// sidecar that another program wrote.
-fn others(planned: Planned<'_>) -> Result<ForeignChanges> {
+fn others(planned: PlannedFiles<'_>) -> Result<ForeignChanges> {
     let mut others = ForeignChanges::default();
     for (stem, plan) in &planned.plans.sessions {
         let has_file = files::is_there(planned.storage, &log_path(planned.dir, stem))?;
@@ -301,17 +311,17 @@ fn others(planned: Planned<'_>) -> Result<ForeignChanges> {
             continue;
         }
         match judge_beside_a_writer(planned, stem, plan) {
-            Ok(Judged::Changed(changed)) if changed.gone => {
+            Ok(ForeignVerdict::Changed(changed)) if changed.gone => {
                 others.gone.insert(stem.clone());
             }
-            Ok(Judged::Changed(changed)) if !plan.exists() => {
+            Ok(ForeignVerdict::Changed(changed)) if !plan.exists() => {
                 others.revived.push((stem.clone(), changed.meta));
             }
-            Ok(Judged::Changed(changed)) => {
+            Ok(ForeignVerdict::Changed(changed)) => {
                 let meta = changed.meta.map(|meta| (stem.clone(), meta));
                 others.changed.extend(meta);
             }
-            Ok(Judged::Ours { .. } | Judged::Barred(_)) => {}
+            Ok(ForeignVerdict::Ours { .. } | ForeignVerdict::Barred(_)) => {}
             // Its reader gets the error, if it lasts.
             Err(_) if is_as_planned => {}
             Err(error) => return Err(error),

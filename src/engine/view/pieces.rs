@@ -9,7 +9,7 @@ use sessionlog_core::error::{Error, Result, Version};
 use sessionlog_core::session_file::Meta;
 use sessionlog_wal::storage::{OpenMode, Storage};
 
-use crate::disk::copies::lost::Restored;
+use crate::disk::copies::lost::RestoredSidecar;
 use crate::disk::files;
 use crate::disk::files::conversation;
 use crate::disk::files::extent;
@@ -17,9 +17,9 @@ use crate::disk::files::sidecar;
 use crate::disk::files::sidecar::Sidecar;
 use crate::engine::numbering::Numbering;
 use crate::engine::recovery::bytes::Bytes;
-use crate::engine::recovery::foreign::{Judged, SessionFiles, judge_as_seen};
+use crate::engine::recovery::foreign::{ForeignVerdict, SessionFiles, judge_as_seen};
 use crate::engine::recovery::plan::Plan;
-use crate::engine::recovery::planned::Planned;
+use crate::engine::recovery::planned::PlannedFiles;
 use crate::engine::snapshot::{ConversationMoment, Snapshot, Tail};
 
 /// Loads a session from its two files alone.
@@ -50,17 +50,17 @@ pub(crate) fn load(storage: &dyn Storage, dir: &Path, stem: &str, key: &str) -> 
 /// # Errors
 /// If its files cannot be read.
 pub(super) fn planned(
-    planned: Planned<'_>,
-    restored: Option<&Restored>,
+    planned: PlannedFiles<'_>,
+    restored: Option<&RestoredSidecar>,
     (stem, key): (&str, &str),
     plan: &Plan,
     (files, found): (SessionFiles, Result<(Meta, Sidecar)>),
 ) -> Result<Option<Pieces>> {
     let lines = match judge_as_seen(planned, stem, plan, files)? {
         None => return Ok(None),
-        Some(Judged::Ours { lines, .. }) => lines,
-        Some(Judged::Barred(barred)) => return Err(barred.error(planned.dir, stem)),
-        Some(Judged::Changed(changed)) => {
+        Some(ForeignVerdict::Ours { lines, .. }) => lines,
+        Some(ForeignVerdict::Barred(barred)) => return Err(barred.error(planned.dir, stem)),
+        Some(ForeignVerdict::Changed(changed)) => {
             let meta = changed.meta.clone();
             return Ok(Some(Pieces {
                 exists: true,

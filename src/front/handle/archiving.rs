@@ -26,7 +26,7 @@ impl StoreHandle {
         let (this, key) = (self.clone(), key.to_owned());
         Reply::lookup(move |place| {
             Box::pin(blocking(place, move || {
-                let archived = Archived::of(&this, &key)?;
+                let archived = ArchivedPart::of(&this, &key)?;
                 let mut months = Vec::new();
                 archived.each(&|_| true, &mut |part, _| months.push(part.month.clone()))?;
                 months.dedup();
@@ -62,7 +62,7 @@ impl StoreHandle {
         let (this, key, month) = (self.clone(), key.to_owned(), month.to_owned());
         Reply::lookup(move |place| {
             Box::pin(blocking(place, move || {
-                let archived = Archived::of(&this, &key)?;
+                let archived = ArchivedPart::of(&this, &key)?;
                 let mut messages = Vec::new();
                 archived.each(&|part| part.month == month, &mut |_, lines| {
                     let lines = session_file::lines(&lines);
@@ -80,7 +80,7 @@ impl StoreHandle {
 }
 
 /// A session's part of the archive.
-struct Archived {
+struct ArchivedPart {
     storage: std::sync::Arc<dyn Storage>,
     dir: PathBuf,
     key: String,
@@ -90,7 +90,7 @@ struct Archived {
 /// The number of tries to find a part after another took its place.
 const TRIES: usize = 20;
 
-impl Archived {
+impl ArchivedPart {
     fn of(chats: &StoreHandle, key: &str) -> Result<Self> {
         let (dir, key, stem) = match &chats.side {
             Side::Writer(engine) => {

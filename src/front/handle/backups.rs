@@ -8,11 +8,11 @@ use sessionlog_core::error::{Error, Result};
 use sessionlog_wal::storage::OpenMode;
 
 use super::{Side, StoreHandle, blocking};
-use crate::disk::files::backup::{Backup, BackupName, Stored};
+use crate::disk::files::backup::{Backup, BackupFile, BackupName};
 use crate::disk::files::read_whole;
 use crate::engine::Engine;
 use crate::engine::shard::rebase::make_directory;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::shard::verbs::forget::{Forget, Forgotten};
 use crate::engine::shard::verbs::keep::Keep;
 use crate::engine::shard::verbs::restore::Restore;
@@ -64,12 +64,12 @@ impl BackupLimits {
 
     /// The backups of `backups`, oldest first, that are over a limit at `now`, in milliseconds
     /// since 1970.
-    pub(crate) fn over(self, backups: Vec<Stored>, now: i64) -> Vec<Stored> {
+    pub(crate) fn over(self, backups: Vec<BackupFile>, now: i64) -> Vec<BackupFile> {
         let (mut count, mut bytes) = (0, 0_u64);
         let age = self
             .age
             .map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
-        let over = |stored: &Stored| {
+        let over = |stored: &BackupFile| {
             count += 1;
             bytes = bytes.saturating_add(stored.size);
             let old = now.saturating_sub(stored.name.millis);
@@ -159,7 +159,7 @@ impl StoreHandle {
     pub(crate) fn remove_backups(
         &self,
         key: &str,
-        chosen: impl FnOnce(Vec<Stored>, i64) -> Vec<Stored> + Send + 'static,
+        chosen: impl FnOnce(Vec<BackupFile>, i64) -> Vec<BackupFile> + Send + 'static,
     ) -> Reply<usize> {
         let Side::Writer(engine) = &self.side else {
             return Reply::known(Err(Error::ReadOnly));
@@ -215,7 +215,7 @@ impl StoreHandle {
                 let write = move || write_new(&shared, &lines);
                 let temp = blocking(place, write).await?;
                 let shared = engine.shared.clone();
-                let mut unfinished = Unfinished {
+                let mut unfinished = UnfinishedBackup {
                     path: Some(shared.backups.dir.join(&temp)),
                     shared,
                 };
@@ -231,7 +231,7 @@ impl StoreHandle {
         })
     }
 
-    fn stored_backups(&self, engine: &Arc<Engine>, key: &str) -> Result<Vec<Stored>> {
+    fn stored_backups(&self, engine: &Arc<Engine>, key: &str) -> Result<Vec<BackupFile>> {
         let shared = &engine.shared;
         let key = self.canonical(&shared.catalog, key)?;
         if engine.is_closed() {
@@ -245,13 +245,13 @@ impl StoreHandle {
 
 /// A file among the backups that is not a backup yet; dropping this removes it. Otherwise an
 /// erasure would find text in it that cannot be told to belong to any session.
-struct Unfinished {
-    shared: Arc<Shared>,
+struct UnfinishedBackup {
+    shared: Arc<SharedState>,
     /// `None` once it is a backup.
     path: Option<PathBuf>,
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedBackup {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
             // If it cannot be removed now, the next open removes it.
@@ -261,7 +261,7 @@ impl Drop for Unfinished {
 }
 
 /// Writes a file among the backups under a name that the next open removes.
-fn write_new(shared: &Shared, lines: &[u8]) -> Result<String> {
+fn write_new(shared: &SharedState, lines: &[u8]) -> Result<String> {
     let (storage, backups) = (&*shared.storage, &shared.backups);
     make_directory(storage, &backups.dir, &backups.synced)?;
     let temp = shared.next_temp();
@@ -316,8 +316,8 @@ mod tests {
     use super::*;
     use crate::disk::files::backup::{BackupName, BackupReason};
 
-    fn stored(number: u64, millis: i64, size: u64) -> Stored {
-        Stored {
+    fn stored(number: u64, millis: i64, size: u64) -> BackupFile {
+        BackupFile {
             name: BackupName {
                 stem: String::from("cli"),
                 number,

@@ -16,7 +16,7 @@ use super::lines::encode;
 use super::{Side, StoreHandle};
 use crate::Message;
 use crate::engine::shard::verbs::set_history::SetHistory;
-use crate::engine::shard::verbs::update::{self, Updated};
+use crate::engine::shard::verbs::update::{self, UpdateOutcome};
 use crate::front::reply::Reply;
 
 /// One commit for several changes, and changes that are made once only.
@@ -324,7 +324,7 @@ impl StoreHandle {
         besides: update::Update<T>,
     ) -> Reply<T>
     where
-        T: From<Updated> + Debug + Send + 'static,
+        T: From<UpdateOutcome> + Debug + Send + 'static,
     {
         let (level, max) = (self.level, self.limits);
         self.encoded(key, move |engine| {

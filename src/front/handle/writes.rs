@@ -14,7 +14,7 @@ use crate::engine::shard::request::Verb;
 use crate::engine::shard::verbs::compact::Compact;
 use crate::engine::shard::verbs::set_history::SetHistory;
 use crate::engine::shard::verbs::summary::SetSummary;
-use crate::engine::shard::verbs::update::Updated;
+use crate::engine::shard::verbs::update::UpdateOutcome;
 use crate::engine::supervisor::SupervisorRequest;
 use crate::front::appending::{Appending, To};
 use crate::front::reply::Reply;
@@ -147,7 +147,7 @@ impl StoreHandle {
         self.replace_history(key, messages, Some(version), self.limits)
     }
 
-    pub(super) fn replace_history<T: From<Updated> + Debug + Send + 'static>(
+    pub(super) fn replace_history<T: From<UpdateOutcome> + Debug + Send + 'static>(
         &self,
         key: &str,
         messages: Vec<Message>,

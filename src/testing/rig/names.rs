@@ -14,7 +14,7 @@ pub struct Names(Catalog);
 
 /// A session of the catalog, in the hands of its shard.
 #[derive(Clone, Debug)]
-pub struct Named(Arc<Entry>);
+pub struct CatalogName(Arc<Entry>);
 
 impl Names {
     /// As it is after an open that found one session.
@@ -34,17 +34,17 @@ impl Names {
 
     /// As a shard enters a session.
     #[must_use]
-    pub fn claim(&self, key: &str) -> Named {
-        Named(self.0.claim(&key.into()))
+    pub fn claim(&self, key: &str) -> CatalogName {
+        CatalogName(self.0.claim(&key.into()))
     }
 
     /// As a shard that carried a deletion out.
-    pub fn remove(&self, named: &Named, aliases: &[String]) {
+    pub fn remove(&self, named: &CatalogName, aliases: &[String]) {
         self.0.remove(&named.0, aliases);
     }
 
     /// As a shard that carried a change of aliases out.
-    pub fn set_aliases(&self, named: &Named, old: &[String], new: &[String]) {
+    pub fn set_aliases(&self, named: &CatalogName, old: &[String], new: &[String]) {
         self.0.set_aliases(&named.0, old, new);
     }
 
@@ -68,7 +68,7 @@ impl Names {
     }
 }
 
-impl Named {
+impl CatalogName {
     /// Its file name.
     #[must_use]
     pub fn stem(&self) -> &str {

@@ -6,7 +6,7 @@ use sessionlog_wal::mailbox::{EventReceiver, Timeout};
 use sessionlog_wal::sync::Mutex;
 
 use crate::engine::shard::job::Job;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::engine::supervisor::SupervisorRequest;
@@ -33,7 +33,7 @@ pub struct SteppedLeader {
 pub struct Background {
     pub(super) jobs: Arc<Mutex<EventReceiver<Job>>>,
     pub(super) long: Arc<LongJobs>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) alarm: Alarm,
 }
 

@@ -11,7 +11,7 @@ use super::callers::Callers;
 use super::clock::ManualClock;
 use super::schedule::Schedule;
 use crate::engine::shard::job::Job;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::shard::worker::alarm::Alarm;
 use crate::engine::shard::worker::driver::Driver;
 use crate::engine::supervisor::leader::{Aside, Leader, LeaderStep};
@@ -28,7 +28,7 @@ pub(super) struct Crew {
     /// The leader's thread has ended.
     pub(super) ended: bool,
     pub(super) jobs: EventReceiver<Job>,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedState>,
     pub(super) alarm: Alarm,
     pub(super) callers: Callers,
     pub(super) clock: Arc<ManualClock>,

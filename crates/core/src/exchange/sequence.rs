@@ -17,7 +17,7 @@ const NO_RESULT: &str = "[no result]";
 
 /// Messages in an order that every model accepts.
 #[derive(Debug, Default)]
-pub struct Arranged {
+pub struct MessageSequence {
     /// The messages, each with its former place.
     pub messages: Vec<(usize, Message)>,
     /// The number of messages that were left out.
@@ -78,8 +78,8 @@ impl FaultKind {
 /// duplicates; the rest of a message with such calls stays. With [`Unpaired::Answer`] a call
 /// without a result gets one that says so.
 #[must_use]
-pub fn arrange(messages: Vec<Message>, unpaired: Unpaired) -> Arranged {
-    let mut arranged = Arranged::default();
+pub fn arrange(messages: Vec<Message>, unpaired: Unpaired) -> MessageSequence {
+    let mut arranged = MessageSequence::default();
     let mut plan = SequencePlan::of(messages, &mut arranged);
     for at in 0..plan.steps.len() {
         plan.carry_out(at, unpaired, &mut arranged);
@@ -104,7 +104,7 @@ struct SequencePlan {
 }
 
 impl SequencePlan {
-    fn of(messages: Vec<Message>, arranged: &mut Arranged) -> Self {
+    fn of(messages: Vec<Message>, arranged: &mut MessageSequence) -> Self {
         let mut steps: Vec<SequenceStep> = Vec::with_capacity(messages.len());
         // The calls without a result so far, by id: the step, and the index of the call in it.
         let mut open: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
@@ -143,7 +143,7 @@ impl SequencePlan {
         Self { steps }
     }
 
-    fn carry_out(&mut self, at: usize, unpaired: Unpaired, arranged: &mut Arranged) {
+    fn carry_out(&mut self, at: usize, unpaired: Unpaired, arranged: &mut MessageSequence) {
         let step = &mut self.steps[at];
         if step.is_result {
             return;
@@ -206,7 +206,7 @@ impl SequencePlan {
     }
 }
 
-impl Arranged {
+impl MessageSequence {
     fn note(&mut self, at: usize, id: &str, kind: FaultKind) {
         let id = id.to_owned();
         self.faults.push(SequenceFault { at, id, kind });
@@ -224,7 +224,11 @@ fn next_open(open: &mut HashMap<String, Vec<(usize, usize)>>, id: &str) -> Optio
 
 /// The ids of the calls that a message keeps. Drops duplicates, and calls of roles other than the
 /// assistant.
-fn take_calls(message: Message, at: usize, arranged: &mut Arranged) -> (Message, Vec<String>) {
+fn take_calls(
+    message: Message,
+    at: usize,
+    arranged: &mut MessageSequence,
+) -> (Message, Vec<String>) {
     if message.tool_calls().is_empty() {
         return (message, Vec::new());
     }
@@ -289,7 +293,7 @@ mod tests {
         shown.collect()
     }
 
-    fn kinds(arranged: &Arranged) -> Vec<FaultKind> {
+    fn kinds(arranged: &MessageSequence) -> Vec<FaultKind> {
         arranged.faults.iter().map(|fault| fault.kind).collect()
     }
 

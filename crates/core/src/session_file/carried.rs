@@ -10,13 +10,13 @@ use super::line::{Decoded, decode, lines};
 /// with the lines around them, a compacted session would number its checkpoints anew and forget its
 /// prompt.
 #[derive(Debug, Default)]
-pub struct Carried {
+pub struct CarriedControls {
     prompt: Option<Vec<u8>>,
     checkpoint: Option<Vec<u8>>,
     usage: Option<Vec<u8>>,
 }
 
-impl Carried {
+impl CarriedControls {
     /// Takes note of a skipped line.
     pub fn note(&mut self, raw: &[u8]) {
         if !may_be_control(raw) {
@@ -66,7 +66,7 @@ pub fn without_place(raw: &[u8]) -> Cow<'_, [u8]> {
 /// to it removes nothing.
 #[must_use]
 pub fn without_hidden(hidden: &[u8], live: &[u8]) -> Vec<u8> {
-    let mut carried = Carried::default();
+    let mut carried = CarriedControls::default();
     for (_, raw) in lines(hidden) {
         carried.note(raw);
     }
@@ -102,11 +102,11 @@ pub(super) fn may_be_control(raw: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Carried;
+    use super::CarriedControls;
 
     #[test]
     fn the_last_control_of_each_kind_is_carried() {
-        let mut carried = Carried::default();
+        let mut carried = CarriedControls::default();
         for line in [
             r#"{"role":"_usage","token_count":1}"#,
             r#"{"role": "_checkpoint", "id": 0}"#,

@@ -5,7 +5,7 @@ use memchr::memchr;
 use super::control::{self, Control};
 use super::draft::Draft;
 use super::encode::{EncodeFields, Visitor, write_object};
-use super::message::{Message, Stamped};
+use super::message::{Message, TimedMessage};
 use super::scan::LineFault;
 use super::text::to_text;
 
@@ -96,7 +96,7 @@ pub fn encode_onto(message: &Message, now: Option<&str>, lines: &mut Vec<u8>) {
     lines.reserve(256 + message.content.byte_len());
     let created_at = message.created_at().or(now);
     write_object(
-        &Stamped {
+        &TimedMessage {
             message,
             created_at,
         },

@@ -323,12 +323,12 @@ pub fn check_role(role: &str) -> Result<()> {
 }
 
 /// The canonical order of fields; `created_at` may come from elsewhere.
-pub(super) struct Stamped<'a> {
+pub(super) struct TimedMessage<'a> {
     pub(super) message: &'a Message,
     pub(super) created_at: Option<&'a str>,
 }
 
-impl EncodeFields for Stamped<'_> {
+impl EncodeFields for TimedMessage<'_> {
     fn visit<V: Visitor>(&self, visitor: &mut V) -> std::result::Result<(), V::Error> {
         let message = self.message;
         visitor.text("role", &message.role)?;
@@ -350,7 +350,7 @@ impl EncodeFields for Stamped<'_> {
 
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let stamped = Stamped {
+        let stamped = TimedMessage {
             message: self,
             created_at: self.created_at(),
         };

@@ -69,7 +69,7 @@ mod timestamp;
 mod turns;
 
 pub use agreement::Agreement;
-pub use carried::{Carried, without_hidden, without_place};
+pub use carried::{CarriedControls, without_hidden, without_place};
 pub use control::{
     Control, encode_checkpoint, encode_checkpoint_message, encode_system_prompt, encode_usage,
     free_checkpoint,

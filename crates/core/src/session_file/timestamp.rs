@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// can be read must stay writable.
 #[must_use]
 pub fn canonical(text: &str) -> Option<Cow<'_, str>> {
-    let time = Parsed::read(text)?;
+    let time = TimePieces::read(text)?;
     if time.tidy || time.offset.minutes >= 24 * 60 {
         return Some(Cow::Borrowed(text));
     }
@@ -26,7 +26,7 @@ pub fn canonical(text: &str) -> Option<Cow<'_, str>> {
 }
 
 /// A valid time, split into the pieces of its canonical text.
-struct Parsed<'a> {
+struct TimePieces<'a> {
     hour: u32,
     /// `:MM:SS`.
     minute_second: &'a str,
@@ -52,7 +52,7 @@ impl Offset {
     }
 }
 
-impl<'a> Parsed<'a> {
+impl<'a> TimePieces<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let rest = date(text)?.strip_prefix('T')?;
         let hour_length = if rest.as_bytes().get(1)?.is_ascii_digit() {

@@ -33,7 +33,7 @@ pub(super) struct JournalCursor {
     page: Vec<u8>,
     /// True if that whole page was last written through the cache.
     is_cached: bool,
-    room: Aligned,
+    room: AlignedBuffer,
 }
 
 /// The way of a batch to its segment.
@@ -54,7 +54,7 @@ impl JournalCursor {
             position: HEADER as u64,
             page: Vec::with_capacity(PAGE),
             is_cached: false,
-            room: Aligned::new(AT_ONCE),
+            room: AlignedBuffer::new(AT_ONCE),
         }
     }
 
@@ -166,7 +166,7 @@ impl SegmentFile {
     }
 
     /// Writes `bytes`, of which the first `needed` are required: to the disk, whole pages of an
-    /// [`Aligned`] buffer. Returns true if all were written.
+    /// [`AlignedBuffer`] buffer. Returns true if all were written.
     ///
     /// # Errors
     /// As the operating system reports them. Then not all of the `needed` bytes are written: a
@@ -228,13 +228,13 @@ fn write_most(
 }
 
 /// Memory that begins at a multiple of [`PAGE`], as writes past the cache require.
-pub(super) struct Aligned {
+pub(super) struct AlignedBuffer {
     memory: Vec<u8>,
     begin: usize,
     len: usize,
 }
 
-impl Aligned {
+impl AlignedBuffer {
     /// `len` zeros.
     pub(super) fn new(len: usize) -> Self {
         let memory = vec![0; len + PAGE];

@@ -17,7 +17,7 @@ use crate::storage::{FileKind, Storage};
 #[derive(Debug, Default)]
 pub struct Inspection {
     /// By number.
-    pub segments: Vec<Inspected>,
+    pub segments: Vec<SegmentInspection>,
     /// Names in the directory that are not segments.
     pub strays: Vec<String>,
     /// Everything up to this batch is in the session files.
@@ -26,7 +26,7 @@ pub struct Inspection {
 
 /// One segment.
 #[derive(Debug)]
-pub struct Inspected {
+pub struct SegmentInspection {
     /// The segment's number.
     pub number: u64,
     /// Its path.
@@ -72,7 +72,7 @@ impl Inspection {
             match segment::number_of(&entry.name) {
                 Some(number) if entry.kind == FileKind::File => {
                     let path = dir.join(&entry.name);
-                    let mut segment = Inspected::unread(number, path);
+                    let mut segment = SegmentInspection::unread(number, path);
                     let checkpoint = segment.read(storage, store);
                     inspection.checkpoint = inspection.checkpoint.max(checkpoint);
                     inspection.segments.push(segment);
@@ -146,9 +146,9 @@ impl Inspection {
 
     /// True if everything in this segment is in the session files: a later one begins with a batch
     /// that the checkpoint covers, or the next one after it.
-    pub fn is_covered(&self, segment: &Inspected) -> bool {
+    pub fn is_covered(&self, segment: &SegmentInspection) -> bool {
         let later = self.segments.iter().filter(|s| s.number > segment.number);
-        let mut firsts = later.filter_map(Inspected::first);
+        let mut firsts = later.filter_map(SegmentInspection::first);
         firsts.any(|first| first <= self.checkpoint + 1)
     }
 
@@ -180,7 +180,7 @@ impl Inspection {
         Ok(())
     }
 
-    fn in_order(&self) -> Vec<(u64, &Inspected, Span)> {
+    fn in_order(&self) -> Vec<(u64, &SegmentInspection, Span)> {
         let every = self.segments.iter().flat_map(|segment| {
             let batches = segment.batches.iter();
             batches.map(move |span| (span.commit.sequence, segment, *span))
@@ -192,7 +192,7 @@ impl Inspection {
     }
 }
 
-impl Inspected {
+impl SegmentInspection {
     fn unread(number: u64, path: PathBuf) -> Self {
         Self {
             number,

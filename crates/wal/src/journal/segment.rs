@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use sessionlog_core::error::{Error, Result};
 
-use super::cursor::{Aligned, Route, SegmentFile};
+use super::cursor::{AlignedBuffer, Route, SegmentFile};
 use crate::storage::{OpenMode, Storage, StorageFile};
 use crate::sync::thread;
 
@@ -108,7 +108,7 @@ pub fn create(
 ) -> Result<Segment> {
     let Spare { path, file, len } = blank;
     let salt = fresh_salt().map_err(|e| Error::io("draw a salt for", dir, e))?;
-    let mut header = Aligned::new(HEADER);
+    let mut header = AlignedBuffer::new(HEADER);
     header
         .bytes()
         .copy_from_slice(&encode_header(store, number, salt, *len));
@@ -181,7 +181,7 @@ pub(crate) fn zeroed(
 }
 
 fn fill(file: &SegmentFile, len: u64, filling: Filling<'_>) -> io::Result<()> {
-    let mut zeros = Aligned::new(ZEROS.min(len as usize));
+    let mut zeros = AlignedBuffer::new(ZEROS.min(len as usize));
     let mut at = 0;
     while at < len {
         let is_calm = matches!(filling, Filling::InSteps(is_urgent) if !is_urgent());

@@ -66,7 +66,7 @@ pub struct Lot<T> {
 
 /// The reason why an item was not queued; it stays where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum QueueRefusal {
     /// There is no room at the moment.
     Full,
     /// The queue accepts no more items.
@@ -85,7 +85,7 @@ pub struct QueueTicket {
 
 /// The outcome of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered<X> {
+pub enum QueueAnswer<X> {
     /// Carried out as asked.
     Done,
     /// Another answer.
@@ -122,11 +122,11 @@ impl<T, X> Queue<T, X> {
     ///
     /// # Errors
     /// `Closed`, before or while it waits.
-    pub fn push(&self, item: &mut Option<T>, bytes: &[u8]) -> Result<QueueTicket, Refused> {
+    pub fn push(&self, item: &mut Option<T>, bytes: &[u8]) -> Result<QueueTicket, QueueRefusal> {
         let mut state = self.state.lock();
         loop {
             match self.enter(&mut state, item, bytes, None) {
-                Err(Refused::Full) => {}
+                Err(QueueRefusal::Full) => {}
                 other => return other,
             }
             state.waiting.threads += 1;
@@ -146,11 +146,11 @@ impl<T, X> Queue<T, X> {
         bytes: &[u8],
         cx: &Context<'_>,
         waits: bool,
-    ) -> Result<QueueTicket, Refused> {
+    ) -> Result<QueueTicket, QueueRefusal> {
         let mut state = self.state.lock();
         let waker = waits.then(|| cx.waker());
         let entered = self.enter(&mut state, item, bytes, waker);
-        if matches!(entered, Err(Refused::Full)) {
+        if matches!(entered, Err(QueueRefusal::Full)) {
             state.waiting.register(cx.waker());
         }
         entered
@@ -162,15 +162,15 @@ impl<T, X> Queue<T, X> {
         item: &mut Option<T>,
         bytes: &[u8],
         waker: Option<&Waker>,
-    ) -> Result<QueueTicket, Refused> {
+    ) -> Result<QueueTicket, QueueRefusal> {
         if state.closed {
-            return Err(Refused::Closed);
+            return Err(QueueRefusal::Closed);
         }
         let lot = &mut state.lot;
         let first = lot.items.is_empty();
         let fits = lot.items.len() < self.capacity && lot.bytes.len() + bytes.len() <= MOST_BYTES;
         if !fits && !first {
-            return Err(Refused::Full);
+            return Err(QueueRefusal::Full);
         }
         let Some(item) = item.take() else {
             unreachable!("nobody queues an item that is queued")
@@ -187,9 +187,9 @@ impl<T, X> Queue<T, X> {
     }
 
     /// Returns the answer to an item, or registers the task to be woken when it arrives.
-    pub fn poll(&self, asked: &mut QueueTicket, cx: &Context<'_>) -> Poll<Answered<X>> {
+    pub fn poll(&self, asked: &mut QueueTicket, cx: &Context<'_>) -> Poll<QueueAnswer<X>> {
         if self.is_done(asked.number) {
-            return Poll::Ready(Answered::Done);
+            return Poll::Ready(QueueAnswer::Done);
         }
         let mut state = self.state.lock();
         if let Some(answer) = self.collect(&mut state, asked.number) {
@@ -205,9 +205,9 @@ impl<T, X> Queue<T, X> {
     }
 
     /// Blocks this thread until the item is answered.
-    pub fn wait(&self, asked: &QueueTicket) -> Answered<X> {
+    pub fn wait(&self, asked: &QueueTicket) -> QueueAnswer<X> {
         if self.is_done(asked.number) {
-            return Answered::Done;
+            return QueueAnswer::Done;
         }
         let mut state = self.state.lock();
         loop {
@@ -237,15 +237,15 @@ impl<T, X> Queue<T, X> {
             && !self.has_exceptions.load(Ordering::Relaxed)
     }
 
-    fn collect(&self, state: &mut QueueState<T, X>, number: u64) -> Option<Answered<X>> {
+    fn collect(&self, state: &mut QueueState<T, X>, number: u64) -> Option<QueueAnswer<X>> {
         if self.answered.load(Ordering::Relaxed) >= number {
             let exception = state.exceptions.remove(&number);
             if exception.is_some() && state.exceptions.is_empty() {
                 self.has_exceptions.store(false, Ordering::Relaxed);
             }
-            return Some(exception.map_or(Answered::Done, Answered::Except));
+            return Some(exception.map_or(QueueAnswer::Done, QueueAnswer::Except));
         }
-        state.ended.then_some(Answered::Gone)
+        state.ended.then_some(QueueAnswer::Gone)
     }
 
     /// The number of queued items.

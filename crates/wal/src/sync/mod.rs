@@ -26,4 +26,4 @@ pub mod watch;
 pub use imp::{Condvar, Mutex, MutexGuard, RwLock, atomic, map, thread};
 #[cfg(all(sessionlog_loom, feature = "shuttle"))]
 pub use model::clock;
-pub use published::Published;
+pub use published::PublishedValue;

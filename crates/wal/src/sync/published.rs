@@ -10,11 +10,11 @@ use std::sync::Arc;
 /// in one `T`. Split over two of these, the length of one generation could be paired with the file
 /// of another.
 #[derive(Debug)]
-pub struct Published<T: ?Sized> {
+pub struct PublishedValue<T: ?Sized> {
     latest: RwLock<Arc<T>>,
 }
 
-impl<T: ?Sized> Published<T> {
+impl<T: ?Sized> PublishedValue<T> {
     /// Publishes the first version.
     #[must_use]
     pub fn new(first: Arc<T>) -> Self {
@@ -41,12 +41,12 @@ impl<T: ?Sized> Published<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Published;
+    use super::PublishedValue;
     use std::sync::Arc;
 
     #[test]
     fn a_loaded_version_outlives_its_replacement() {
-        let published = Published::new(Arc::new(1));
+        let published = PublishedValue::new(Arc::new(1));
         let held = published.load();
         published.store(Arc::new(2));
         assert_eq!((*held, *published.load()), (1, 2));
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_replaced_version_is_released_once_nobody_holds_it() {
         let first = Arc::new(1);
-        let published = Published::new(Arc::clone(&first));
+        let published = PublishedValue::new(Arc::clone(&first));
         published.store(Arc::new(2));
         assert_eq!(Arc::strong_count(&first), 1);
     }

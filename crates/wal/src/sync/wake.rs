@@ -199,15 +199,15 @@ fn contain(waking: impl FnOnce()) {
 pub(super) async fn contained<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     poll_fn(|cx| {
-        let waker = Waker::from(Arc::new(Contained(cx.waker().clone())));
+        let waker = Waker::from(Arc::new(ContainedWaker(cx.waker().clone())));
         future.as_mut().poll(&mut Context::from_waker(&waker))
     })
     .await
 }
 
-struct Contained(Waker);
+struct ContainedWaker(Waker);
 
-impl Wake for Contained {
+impl Wake for ContainedWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

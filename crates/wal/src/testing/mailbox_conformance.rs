@@ -8,7 +8,7 @@
     reason = "a broken claim panics"
 )]
 
-use crate::mailbox::{Answered, Lot, Queue, Refused, Timeout, events};
+use crate::mailbox::{Lot, Queue, QueueAnswer, QueueRefusal, Timeout, events};
 use crate::sync::thread;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn queue(capacity: usize) -> Arc<Queue<u8, &'static str>> {
     Arc::new(Queue::new(capacity))
 }
 
-fn push(queue: &Queue<u8, &'static str>, item: u8) -> Result<bool, Refused> {
+fn push(queue: &Queue<u8, &'static str>, item: u8) -> Result<bool, QueueRefusal> {
     let asked = queue.push(&mut Some(item), &[item])?;
     Ok(asked.first)
 }
@@ -82,7 +82,7 @@ pub fn close_refuses() {
         let _ = push(&sender, 1);
     });
     queue.close(&mut Vec::new());
-    assert_eq!(push(&queue, 2), Err(Refused::Closed));
+    assert_eq!(push(&queue, 2), Err(QueueRefusal::Closed));
     sending.unwrap().join().unwrap();
     assert!(taken(&queue).len() <= 1);
 }
@@ -93,7 +93,7 @@ pub fn close_ends_a_blocked_send() {
     let _ = push(&queue, 1).unwrap();
     let sender = queue.clone();
     let sending = thread::spawn("sending", move || {
-        assert_eq!(push(&sender, 2), Err(Refused::Closed));
+        assert_eq!(push(&sender, 2), Err(QueueRefusal::Closed));
     });
     queue.close(&mut Vec::new());
     sending.unwrap().join().unwrap();
@@ -106,7 +106,7 @@ pub fn an_end_answers_who_waits() {
     let sender = queue.clone();
     let sending = thread::spawn("sending", move || {
         if let Ok(asked) = sender.push(&mut Some(1), b"") {
-            assert_eq!(sender.wait(&asked), Answered::Gone);
+            assert_eq!(sender.wait(&asked), QueueAnswer::Gone);
         }
     });
     drop(queue.end(&mut Vec::new()));

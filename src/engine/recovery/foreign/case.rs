@@ -12,7 +12,7 @@ use super::lineage::FoundFile;
 use super::merge::{lines_of, missing};
 use super::sidecar::{self, OnDisk};
 use super::traces::shares;
-use super::{Barred, Changed, Conflict, Judged};
+use super::{BarredSession, ChangedSession, Conflict, ForeignVerdict};
 
 /// All known facts about a session.
 pub(super) struct Case<'a> {
@@ -36,7 +36,7 @@ pub(super) struct Case<'a> {
 }
 
 impl Case<'_> {
-    pub(super) fn judge(mut self) -> io::Result<Judged> {
+    pub(super) fn judge(mut self) -> io::Result<ForeignVerdict> {
         self.displaced = self.is_anothers();
         if self.displaced {
             return self.rewritten("is another session's now");
@@ -73,14 +73,14 @@ impl Case<'_> {
         self.joined(what, from)
     }
 
-    fn ours(self) -> Judged {
+    fn ours(self) -> ForeignVerdict {
         let removed = self.sidecar == sidecar::SidecarFate::Removed && self.plan.exists();
         let finding = removed.then(|| {
             let path = &self.path;
             format!("the sidecar of {path} is missing; it is made again of the journal")
         });
         let lines = self.ours;
-        Judged::Ours { lines, finding }
+        ForeignVerdict::Ours { lines, finding }
     }
 
     /// True if the file is there and empty, and they wrote a sidecar that counts no line. A crash
@@ -165,7 +165,7 @@ impl Case<'_> {
         }
     }
 
-    fn joined(self, what: &str, from: Option<u64>) -> io::Result<Judged> {
+    fn joined(self, what: &str, from: Option<u64>) -> io::Result<ForeignVerdict> {
         let mut fields = self.merged();
         let conflict = self.conflict(&fields.contested, |_| Ok(false))?;
         let (lines, skip) = self.join(from)?;
@@ -175,7 +175,7 @@ impl Case<'_> {
     }
 
     /// Takes theirs as the history.
-    fn rewritten(mut self, what: &str) -> io::Result<Judged> {
+    fn rewritten(mut self, what: &str) -> io::Result<ForeignVerdict> {
         if !self.displaced {
             self.found = FoundFile::Rewritten;
         }
@@ -212,7 +212,7 @@ impl Case<'_> {
     }
 
     /// Judges a removed session: both files count as removed, if the one with the lines is.
-    fn gone(self) -> io::Result<Judged> {
+    fn gone(self) -> io::Result<ForeignVerdict> {
         let conflict = self.conflict(&[], |skip| self.is_missing(None, skip))?;
         Ok(self.changed("was removed", None, None, conflict))
     }
@@ -220,12 +220,12 @@ impl Case<'_> {
     /// Judges a session when the thing in the file's place cannot be read and the journal does not
     /// hold all that was there: it stays, and the journal's lines become a backup. The sidecar
     /// keeps the number of hidden lines, so that a file that is put back shows no truncated line.
-    pub(super) fn barred(self, (kind, why): (io::ErrorKind, String)) -> io::Result<Judged> {
+    pub(super) fn barred(self, (kind, why): (io::ErrorKind, String)) -> io::Result<ForeignVerdict> {
         let key = self.our_meta().map(|meta| meta.key).unwrap_or_default();
         let path = &self.path;
         let mut fields = self.merged();
         fields.meta.count = self.found_meta().count;
-        Ok(Judged::Barred(Box::new(Barred {
+        Ok(ForeignVerdict::Barred(Box::new(BarredSession {
             finding: format!("session {key:?}: {path} cannot be opened: {why}; it stays there"),
             conflict: self.conflict(&fields.contested, |skip| self.is_missing(None, skip))?,
             meta: self.our_meta().map(|_| fields.meta),
@@ -236,14 +236,14 @@ impl Case<'_> {
 
     /// Judges a session of which a backup or prepared file of ours is gone: it is what it was
     /// before, followed by the lines acknowledged since.
-    fn incomplete(self) -> io::Result<Judged> {
+    fn incomplete(self) -> io::Result<ForeignVerdict> {
         let what = "was to be made of a file that was removed";
         let lines = self.ours.clone();
         let mut fields = self.merged();
         show_the_last(&mut fields.meta, &lines)?;
         let conflict = self.conflict(&fields.contested, |_| Ok(false))?;
         let mut judged = self.changed(what, Some(lines), Some(fields), conflict);
-        if let Judged::Changed(changed) = &mut judged {
+        if let ForeignVerdict::Changed(changed) = &mut judged {
             changed.lost = true;
         }
         Ok(judged)
@@ -255,7 +255,7 @@ impl Case<'_> {
         lines: Option<Bytes>,
         fields: Option<MergedFields>,
         conflict: Option<Conflict>,
-    ) -> Judged {
+    ) -> ForeignVerdict {
         let sidecar = match self.sidecar {
             sidecar::SidecarFate::Changed if self.found != FoundFile::AsLeft => {
                 ", and so was its sidecar"
@@ -275,7 +275,7 @@ impl Case<'_> {
             Some(names) if !names.is_empty() => format!("; both changed its {names}: theirs holds"),
             _ => String::new(),
         };
-        Judged::Changed(Box::new(Changed {
+        ForeignVerdict::Changed(Box::new(ChangedSession {
             finding: format!(
                 "session {key:?}: {path} {what} by another program{sidecar}; {then}{contested}"
             ),

@@ -13,7 +13,7 @@ use sessionlog_wal::storage::StorageFile;
 
 use super::super::bytes::{Bytes, CHUNK};
 use super::super::plan::{Base, Earlier, Past, Plan, Prefix, Run};
-use super::super::planned::Planned;
+use super::super::planned::PlannedFiles;
 use super::traces::{LineMarks, arrived, is_damaged_before, tells, walk};
 use crate::disk::files;
 use crate::disk::files::lines::LONGEST;
@@ -58,7 +58,7 @@ struct Reference<'a> {
 /// # Errors
 /// If files cannot be read.
 pub(super) fn find(
-    planned: Planned<'_>,
+    planned: PlannedFiles<'_>,
     plan: &Plan,
     (path, log): (&Path, Option<&Bytes>),
 ) -> Result<(FoundFile, bool)> {
@@ -98,7 +98,7 @@ pub(super) fn find(
 }
 
 /// Returns true if the present file was prepared, and has not got the session file's name.
-pub(super) fn waits_for_its_name(planned: Planned<'_>, plan: &Plan) -> Result<bool> {
+pub(super) fn waits_for_its_name(planned: PlannedFiles<'_>, plan: &Plan) -> Result<bool> {
     match &plan.base {
         Base::Swapped(swap) => files::is_there(planned.storage, &planned.dir.join(&swap.temp)),
         Base::OnDisk | Base::Deleted | Base::Prefix(_) => Ok(false),
@@ -107,7 +107,7 @@ pub(super) fn waits_for_its_name(planned: Planned<'_>, plan: &Plan) -> Result<bo
 
 /// Returns the files that the session had, the present one first, given whether it may have none.
 fn files_of<'a>(
-    planned: Planned<'a>,
+    planned: PlannedFiles<'a>,
     plan: &'a Plan,
     may_be_absent: bool,
 ) -> impl Iterator<Item = Reference<'a>> {
@@ -184,7 +184,7 @@ impl<'a> Reference<'a> {
     /// Returns what a file is if it was this one, and the number of its bytes that are the same.
     fn fit(
         &self,
-        planned: Planned<'_>,
+        planned: PlannedFiles<'_>,
         (path, file, len): (&Path, &dyn StorageFile, u64),
         sums: &Sums,
     ) -> Result<(FoundFile, u64)> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sessionlog_core::session_file::{self, SessionMeta};
 
 use super::past::{Earlier, First, Past, SidecarEffect};
-use crate::disk::copies::lost::Restored;
+use crate::disk::copies::lost::RestoredSidecar;
 
 /// The required state of a session's files. `L` holds the lines after the base: one run of them,
 /// unless records are missing.
@@ -229,7 +229,7 @@ impl Plan {
 
     /// Returns the sidecar that holds, given one restored from its copy. Beside a file that the
     /// copy was not made of, the lines that the journal counts as hidden may be others.
-    pub(crate) fn meta_restored(&self, restored: &Restored) -> SessionMeta {
+    pub(crate) fn meta_restored(&self, restored: &RestoredSidecar) -> SessionMeta {
         let mut meta = self.meta(|| restored.meta.clone());
         if self.image.is_none() && !restored.hides {
             meta.skip = 0;

@@ -20,14 +20,14 @@ use super::place::is_one_file;
 use crate::disk::files::backup::{self, BackupName, BackupReason};
 use crate::disk::files::{self, log_path};
 use crate::engine::recovery::bytes::{Bytes, crc_of};
-use crate::engine::recovery::foreign::{Barred, Changed, Conflict};
+use crate::engine::recovery::foreign::{BarredSession, ChangedSession, Conflict};
 use crate::engine::recovery::plan::Plans;
-use crate::engine::recovery::planned::Planned;
+use crate::engine::recovery::planned::PlannedFiles;
 use crate::engine::recovery::standing::FilesState;
 
 /// The records that the journal needs for sessions that were changed.
 #[derive(Debug, Default)]
-pub(crate) struct Adopted {
+pub(crate) struct Adoption {
     /// Its records, to be committed with the checkpoint over all before.
     pub(crate) records: Vec<u8>,
     /// The plans of these records, once they are committed.
@@ -38,7 +38,7 @@ pub(crate) struct Adopted {
     pub(super) made: Vec<String>,
 }
 
-impl Adopted {
+impl Adoption {
     fn add(&mut self, record: &Record<'_>) {
         record::encode(&mut self.records, record);
         self.plans.apply(record);
@@ -49,10 +49,10 @@ impl Redo<'_> {
     /// Prepares the new state of one session.
     pub(super) fn adopt(
         &mut self,
-        planned: Planned<'_>,
+        planned: PlannedFiles<'_>,
         stem: &str,
-        changed: &Changed,
-        adopted: &mut Adopted,
+        changed: &ChangedSession,
+        adopted: &mut Adoption,
     ) -> Result<()> {
         let mut told = vec![changed.finding.clone()];
         if let Some(conflict) = &changed.conflict {
@@ -85,10 +85,10 @@ impl Redo<'_> {
     /// Keeps the journal's lines of a session that cannot be written to.
     pub(super) fn bar(
         &mut self,
-        planned: Planned<'_>,
+        planned: PlannedFiles<'_>,
         stem: &str,
-        barred: &Barred,
-        adopted: &mut Adopted,
+        barred: &BarredSession,
+        adopted: &mut Adoption,
     ) -> Result<()> {
         let mut told = vec![barred.finding.clone()];
         if let Some(conflict) = &barred.conflict {
@@ -119,7 +119,7 @@ impl Redo<'_> {
         stem: &str,
         lines: Option<&Bytes>,
         (standing, image): (&FilesState, &[u8]),
-        adopted: &mut Adopted,
+        adopted: &mut Adoption,
     ) -> Result<()> {
         let Some(lines) = lines else {
             if !standing.says(image) {
@@ -168,10 +168,10 @@ impl Redo<'_> {
     /// session that has the file name must not be shown it.
     fn keep_ours(
         &mut self,
-        planned: Planned<'_>,
+        planned: PlannedFiles<'_>,
         stem: &str,
         conflict: &Conflict,
-        adopted: &mut Adopted,
+        adopted: &mut Adoption,
     ) -> Result<String> {
         let (log, sidecar, told) = if conflict.displaced {
             let log = self.free_aside(&log_path(self.dir, stem))?;
@@ -201,7 +201,7 @@ impl Redo<'_> {
     /// Returns the name of a backup: that of an attempt that was cut short, if it is the same.
     fn conflict_name(
         &mut self,
-        planned: Planned<'_>,
+        planned: PlannedFiles<'_>,
         stem: &str,
         conflict: &Conflict,
     ) -> Result<BackupName> {
@@ -241,7 +241,7 @@ impl Redo<'_> {
 
     /// Returns the names of a session's backups, and of others that begin alike, each with true if
     /// it is made.
-    fn backups_of(&mut self, planned: Planned<'_>, stem: &str) -> Result<Vec<(String, bool)>> {
+    fn backups_of(&mut self, planned: PlannedFiles<'_>, stem: &str) -> Result<Vec<(String, bool)>> {
         if self.backup_names.is_empty() {
             let to_make = planned.plans.backups.iter();
             let to_make = to_make.map(|kept| (kept.name.clone(), false));

@@ -8,11 +8,11 @@ use super::rewritten::holds;
 use crate::disk::files::{self, log_path};
 use crate::engine::recovery::bytes::Bytes;
 use crate::engine::recovery::plan::{Base, Plan, PlannedSwap};
-use crate::engine::recovery::planned::Planned;
+use crate::engine::recovery::planned::PlannedFiles;
 
 impl Redo<'_> {
     /// Carries out the journal for a file that is as the journal left it.
-    pub(super) fn log(&mut self, planned: Planned<'_>, stem: &str, plan: &Plan) -> Result<()> {
+    pub(super) fn log(&mut self, planned: PlannedFiles<'_>, stem: &str, plan: &Plan) -> Result<()> {
         let path = log_path(self.dir, stem);
         let (offset, lines) = plan.journalled().unwrap_or_default();
         match &plan.base {

@@ -6,7 +6,7 @@ use sessionlog_core::error::{Error, Result};
 use sessionlog_core::session_file::{self, SessionMeta};
 
 use super::Redo;
-use crate::disk::copies::lost::{Copies, Restored};
+use crate::disk::copies::lost::{Copies, RestoredSidecar};
 use crate::disk::files::is_taken;
 use crate::engine::recovery::foreign::sidecar::{OnDisk, is_torn};
 use crate::engine::recovery::plan::Plan;
@@ -72,7 +72,7 @@ impl Redo<'_> {
 }
 
 /// Returns the copy of a lost sidecar, if it can be found out.
-fn restored(stem: &str, copies: &mut Copies<'_>) -> Result<Option<Restored>> {
+fn restored(stem: &str, copies: &mut Copies<'_>) -> Result<Option<RestoredSidecar>> {
     match copies.restore(stem) {
         // The session file is no file, and is set aside.
         Err(Error::Io { source, .. }) if is_taken(&source) => Ok(None),

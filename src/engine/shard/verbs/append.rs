@@ -9,7 +9,7 @@ use sessionlog_wal::journal::record::{MetaState, Record};
 
 use crate::Durability;
 use crate::engine::shard::answer::{Ack, Answer};
-use crate::engine::shard::change::{Added, Op, SessionChange};
+use crate::engine::shard::change::{AddedLines, Op, SessionChange};
 use crate::engine::shard::inbox;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
@@ -202,7 +202,7 @@ impl Shard {
             bytes: &lines,
         };
         let end = turn.staging.encode(&record, level);
-        let added = Added {
+        let added = AddedLines {
             // The lines are the last part of their record.
             at: end - lines.len(),
             len: lines.len(),

@@ -8,7 +8,7 @@ use sessionlog_core::error::{Error, Result};
 
 use crate::disk::files;
 use crate::disk::files::lines;
-use crate::engine::archive::Dropped;
+use crate::engine::archive::ArchiveSubject;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::{Origin, Swap};
@@ -91,7 +91,7 @@ impl Shard {
         let source = match self.file(id, turn) {
             Ok(Some(file)) => {
                 let session = self.session(id);
-                let dropped = Dropped {
+                let dropped = ArchiveSubject {
                     key: session.entry.key.clone(),
                     stem: session.entry.stem.clone(),
                     deleted: deleted.clone(),

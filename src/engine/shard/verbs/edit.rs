@@ -11,7 +11,7 @@ use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
-use crate::engine::shard::source::{Amended, FileSource};
+use crate::engine::shard::source::{AmendedFile, FileSource};
 use crate::engine::shard::turn::Turn;
 
 /// Replace one line by another, or by none. The old line is hidden then, before the lines that are
@@ -66,7 +66,7 @@ impl Edit {
     ///
     /// # Errors
     /// `PositionNotFound`, and if the file cannot be written to or opened.
-    fn amended(self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<Amended> {
+    fn amended(self, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) -> Result<AmendedFile> {
         shard.write_out(id, turn)?;
         let file = shard.file(id, turn)?;
         let session = shard.session(id);
@@ -80,7 +80,7 @@ impl Edit {
         let Some((file, at)) = found else {
             return Err(Error::no_position(&session.entry.key));
         };
-        Ok(Amended {
+        Ok(AmendedFile {
             file,
             start: lines.start,
             old: at..(at + self.len + 1).min(lines.end),

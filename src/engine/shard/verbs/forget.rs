@@ -7,7 +7,7 @@ use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::shard::turn::Turn;
 
 /// Forget backups that are about to be removed: from then on no session is taken back to one.
@@ -15,7 +15,7 @@ use crate::engine::shard::turn::Turn;
 #[derive(Debug)]
 pub(crate) struct Forget {
     pub(crate) names: Vec<BackupName>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
 }
 
 /// Backups that were forgotten. Those left in it when it is dropped are remembered again: a caller
@@ -23,7 +23,7 @@ pub(crate) struct Forget {
 #[derive(Debug)]
 pub(crate) struct Forgotten {
     pub(crate) names: Vec<BackupName>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl Drop for Forgotten {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sessionlog_core::error::{Error, Result};
 
-use crate::disk::files::backup::{BackupName, Stored};
+use crate::disk::files::backup::{BackupFile, BackupName};
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::{Absent, Manner, Verb};
@@ -77,7 +77,7 @@ impl Keep {
         let renamed = shared.storage.rename(&from, &to);
         renamed.map_err(|e| Error::io("rename", &from, e))?;
         let size = self.size;
-        shared.backups.enter(Stored { name, size });
+        shared.backups.enter(BackupFile { name, size });
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use crate::disk::files;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
 use crate::engine::shard::change::Origin;
-use crate::engine::shard::locate::{self, Cut, Located, Query};
+use crate::engine::shard::locate::{self, Cut, CutPlace, Query};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::source::FileSource;
@@ -150,7 +150,7 @@ impl Shard {
         if let Some((known, located)) = session.found
             && known == query
         {
-            return Ok(Blank::Known(located == Located::Nothing));
+            return Ok(Blank::Known(located == CutPlace::Nothing));
         }
         let path = files::log_path(&turn.shared.dir, &session.entry.stem);
         let Some(file) = self.file(id, turn)? else {
@@ -158,7 +158,7 @@ impl Shard {
         };
         let found = locate::locate_nearby(&*file, &query);
         Ok(match found.map_err(|e| Error::io("read", &path, e))? {
-            Some(located) => Blank::Known(located == Located::Nothing),
+            Some(located) => Blank::Known(located == CutPlace::Nothing),
             None => Blank::Search(file, query),
         })
     }

@@ -17,7 +17,7 @@ use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
 use crate::engine::shard::source::FileSource;
 use crate::engine::shard::turn::Turn;
-use crate::engine::shard::verbs::update::Updated;
+use crate::engine::shard::verbs::update::UpdateOutcome;
 
 /// Replace the history by whole lines, each ended by LF; the answer is the result, as a `T`.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl<T> SetHistory<T> {
     }
 }
 
-impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
+impl<T: From<UpdateOutcome> + Debug + Send + 'static> Verb for SetHistory<T> {
     type Output = T;
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
@@ -79,7 +79,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for SetHistory<T> {
         let session = shard.reclaim(id, turn);
         session.staged.meta = meta;
         session.created(turn.now);
-        let told = T::from(Updated {
+        let told = T::from(UpdateOutcome {
             version: session.next_version(),
             is_new: true,
         });

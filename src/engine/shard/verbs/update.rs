@@ -22,8 +22,8 @@ use crate::engine::feed::ChangeKind;
 use crate::engine::numbering::Place;
 use crate::engine::shard::Shard;
 use crate::engine::shard::answer::{Ack, Answer};
-use crate::engine::shard::change::Added;
-use crate::engine::shard::locate::{self, Located, Query};
+use crate::engine::shard::change::AddedLines;
+use crate::engine::shard::locate::{self, CutPlace, Query};
 use crate::engine::shard::request::{Absent, Manner, Verb, asked};
 use crate::engine::shard::session::{Session, SessionExtent};
 use crate::engine::shard::turn::Turn;
@@ -53,19 +53,19 @@ pub(crate) struct Update<T> {
 
 /// The result of an update.
 #[derive(Debug)]
-pub(crate) struct Updated {
+pub(crate) struct UpdateOutcome {
     /// The version of the session after it.
     pub(crate) version: Version,
     /// True if the session took it now, and not before.
     pub(crate) is_new: bool,
 }
 
-impl From<Updated> for () {
-    fn from(_: Updated) {}
+impl From<UpdateOutcome> for () {
+    fn from(_: UpdateOutcome) {}
 }
 
-impl From<Updated> for Appended {
-    fn from(Updated { version, is_new }: Updated) -> Self {
+impl From<UpdateOutcome> for Appended {
+    fn from(UpdateOutcome { version, is_new }: UpdateOutcome) -> Self {
         if is_new {
             Self::New(version)
         } else {
@@ -74,8 +74,8 @@ impl From<Updated> for Appended {
     }
 }
 
-impl From<Updated> for Version {
-    fn from(updated: Updated) -> Self {
+impl From<UpdateOutcome> for Version {
+    fn from(updated: UpdateOutcome) -> Self {
         updated.version
     }
 }
@@ -99,7 +99,7 @@ impl<T> Default for Update<T> {
     }
 }
 
-impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
+impl<T: From<UpdateOutcome> + Debug + Send + 'static> Verb for Update<T> {
     type Output = T;
     const MANNER: Manner = Manner::Writes;
     const READS_CONTROLS: bool = false;
@@ -117,7 +117,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Verb for Update<T> {
             Err(error) => Absent::Answer(Err(error)),
             Ok(UpdateDecision::Make) => Absent::Create,
             Ok(UpdateDecision::Nothing | UpdateDecision::Duplicate) => {
-                Absent::Answer(Ok(T::from(Updated {
+                Absent::Answer(Ok(T::from(UpdateOutcome {
                     version: Version::ABSENT,
                     is_new: true,
                 })))
@@ -157,14 +157,14 @@ enum UpdatePreparation {
     /// There is nothing to do, or the session took it before.
     Taken,
     /// Ready to be staged, with the located cut.
-    Ready(Option<Located>),
+    Ready(Option<CutPlace>),
     /// The session's control records must be known first.
     Controls,
     /// The lines that stay must be searched first, and that takes long.
     Search(Arc<dyn StorageFile>, Query),
 }
 
-impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
+impl<T: From<UpdateOutcome> + Debug + Send + 'static> Update<T> {
     fn order(&self) -> UpdateOrder {
         UpdateOrder {
             expect: self.expect,
@@ -216,7 +216,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
 
     fn answer(self, answer: Answer<T>, shard: &mut Shard, id: usize, turn: &mut Turn<'_>) {
         let version = shard.session(id).settled.meta.version;
-        let told = T::from(Updated {
+        let told = T::from(UpdateOutcome {
             version,
             is_new: self.once.is_none(),
         });
@@ -225,7 +225,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
 
     fn push(
         mut self,
-        cut: Option<Located>,
+        cut: Option<CutPlace>,
         answer: Answer<T>,
         shard: &mut Shard,
         id: usize,
@@ -269,7 +269,7 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
         if let Some(tokens) = self.tokens {
             self.add_tokens(session, tokens);
         }
-        let told = Updated {
+        let told = UpdateOutcome {
             version: session.next_version(),
             is_new: true,
         };
@@ -307,12 +307,12 @@ impl<T: From<Updated> + Debug + Send + 'static> Update<T> {
 
 impl Session {
     /// Returns the number of hidden lines after a cut, and the offset of the first line that stays.
-    fn cut_at(&self, located: Located) -> (i64, u64) {
+    fn cut_at(&self, located: CutPlace) -> (i64, u64) {
         let lines = i64::try_from(self.settled.lines).unwrap_or(i64::MAX);
         match located {
-            Located::Nothing => (lines, self.settled.end),
-            Located::All | Located::Amiss => (self.settled.meta.skip.min(lines), self.start),
-            Located::Cut { skip, start } => (i64::try_from(skip).unwrap_or(lines), start),
+            CutPlace::Nothing => (lines, self.settled.end),
+            CutPlace::All | CutPlace::Amiss => (self.settled.meta.skip.min(lines), self.start),
+            CutPlace::Cut { skip, start } => (i64::try_from(skip).unwrap_or(lines), start),
         }
     }
 }
@@ -345,7 +345,7 @@ fn find_cut(
         (Some((_, located)), _) | (None, Some(located)) => located,
         (None, None) => {
             let Some(file) = shard.file(id, turn)? else {
-                return Ok(UpdatePreparation::Ready(Some(Located::Nothing)));
+                return Ok(UpdatePreparation::Ready(Some(CutPlace::Nothing)));
             };
             let located = locate::locate_nearby(&*file, &query).map_err(|e| {
                 let path = files::log_path(&turn.shared.dir, &shard.session(id).entry.stem);
@@ -358,7 +358,7 @@ fn find_cut(
         }
     };
     match located {
-        Located::Amiss => Err(Error::no_position(&shard.session(id).entry.key)),
+        CutPlace::Amiss => Err(Error::no_position(&shard.session(id).entry.key)),
         located => Ok(UpdatePreparation::Ready(Some(located))),
     }
 }
@@ -368,7 +368,7 @@ impl Shard {
     pub(in crate::engine::shard) fn settle_truncate(
         &mut self,
         id: usize,
-        (added, batch): (&Added, &Bytes),
+        (added, batch): (&AddedLines, &Bytes),
         (meta, start): (Meta, u64),
         turn: &mut Turn<'_>,
     ) {

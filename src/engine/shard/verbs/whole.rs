@@ -9,7 +9,7 @@ use crate::engine::shard::Shard;
 use crate::engine::shard::answer::Answer;
 use crate::engine::shard::request::{Absent, Manner, Verb};
 use crate::engine::shard::session::Session;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::shard::turn::Turn;
 use crate::engine::snapshot::Snapshot;
 
@@ -60,7 +60,7 @@ impl Shard {
         id: usize,
         turn: &Turn<'_>,
     ) -> Result<[Vec<u8>; 2]> {
-        let Shared {
+        let SharedState {
             storage,
             once,
             keeper,

@@ -8,22 +8,22 @@ use super::Worker;
 use super::event::Event;
 use super::rest::Rest;
 use super::seat::Seat;
-use crate::engine::shard::shared::Shared;
+use crate::engine::shard::shared::SharedState;
 use crate::engine::supervisor::leader::Leader;
 
 /// The thread's side of the worker. Dropping it ends the worker.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    seat: Seated,
+    seat: SeatGuard,
     inbox: EventReceiver<Event>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     leader: Arc<Leader>,
 }
 
 /// The seat of the worker for as long as it has a thread. Dropping this vacates the seat: a worker
 /// and its inboxes hold each other through it.
 #[derive(Debug)]
-struct Seated(Arc<Seat>);
+struct SeatGuard(Arc<Seat>);
 
 impl Driver {
     /// Seats `worker`.
@@ -36,7 +36,7 @@ impl Driver {
         let shared = worker.shared.clone();
         seat.occupy(worker);
         Self {
-            seat: Seated(seat),
+            seat: SeatGuard(seat),
             inbox,
             shared,
             leader,
@@ -108,7 +108,7 @@ impl Driver {
     }
 }
 
-impl Drop for Seated {
+impl Drop for SeatGuard {
     fn drop(&mut self) {
         self.0.vacate();
     }

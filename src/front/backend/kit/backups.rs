@@ -1,6 +1,6 @@
 //! Descriptions of backups, and the choice of those over a limit.
 
-use crate::disk::files::backup::{BackupName, Stored};
+use crate::disk::files::backup::{BackupFile, BackupName};
 use crate::{Backup, BackupLimits, BackupReason};
 
 /// The description of a backup; `made` is in milliseconds since 1970.
@@ -13,7 +13,7 @@ pub fn backup(number: u64, made: i64, reason: BackupReason, size: u64) -> Backup
 /// oldest first, each with the time it was made; times are in milliseconds since 1970.
 #[must_use]
 pub fn backups_over(limits: BackupLimits, backups: &[(i64, Backup)], now: i64) -> Vec<u64> {
-    let stored = backups.iter().map(|(made, backup)| Stored {
+    let stored = backups.iter().map(|(made, backup)| BackupFile {
         name: name(backup.number, *made, backup.reason),
         size: backup.size,
     });

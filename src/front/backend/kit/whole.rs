@@ -1,9 +1,9 @@
 //! Whole sessions of a directory, for copying.
 
 use sessionlog_core::rules::dates::Dates;
-use sessionlog_core::session_file::{self, Carried, SessionTags, TagChange};
+use sessionlog_core::session_file::{self, CarriedControls, SessionTags, TagChange};
 
-use crate::disk::files::backup::{BackupName, Stored};
+use crate::disk::files::backup::{BackupFile, BackupName};
 use crate::disk::files::once;
 use crate::engine::shard::verbs::append::Append;
 use crate::engine::shard::verbs::whole::Whole;
@@ -28,7 +28,7 @@ pub fn lines_of(chats: &StoreHandle, key: &str) -> Reply<Vec<u8>> {
 #[must_use]
 pub fn without_hidden(lines: &[u8], start: usize) -> Vec<u8> {
     let (hidden, live) = lines.split_at(start.min(lines.len()));
-    let mut carried = Carried::default();
+    let mut carried = CarriedControls::default();
     for (_, line) in session_file::lines(hidden) {
         carried.note(line);
     }
@@ -80,7 +80,7 @@ pub fn put_session(
         }
         if is_emptied && !keeps {
             let newest = before.last().map_or(0, |backup| backup.number);
-            let made = move |stored: Vec<Stored>, _| {
+            let made = move |stored: Vec<BackupFile>, _| {
                 let stored = stored.into_iter();
                 stored.filter(|one| one.name.number > newest).collect()
             };

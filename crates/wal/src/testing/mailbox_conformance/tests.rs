@@ -1,7 +1,7 @@
 //! The claims, and what loom cannot run: time and crowds.
 
 use super::CLAIMS;
-use crate::mailbox::{Answered, Lot, Queue, Refused, Timeout, events};
+use crate::mailbox::{Lot, Queue, QueueAnswer, QueueRefusal, Timeout, events};
 use crate::sync::thread;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -52,13 +52,13 @@ fn close_wakes_a_waiting_task_whose_item_stays_its_own() {
     let cx = Context::from_waker(&waker);
     let mut item = Some(2);
     let full = queue.poll_push(&mut item, b"", &cx, true);
-    assert_eq!((full.unwrap_err(), item), (Refused::Full, Some(2)));
+    assert_eq!((full.unwrap_err(), item), (QueueRefusal::Full, Some(2)));
     let mut wakers = Vec::new();
     queue.close(&mut wakers);
     wake(&mut wakers);
     assert_eq!(count.so_far(), 1);
     let closed = queue.poll_push(&mut item, b"", &cx, true);
-    assert_eq!((closed.unwrap_err(), item), (Refused::Closed, Some(2)));
+    assert_eq!((closed.unwrap_err(), item), (QueueRefusal::Closed, Some(2)));
 }
 
 #[test]
@@ -79,7 +79,10 @@ fn who_polls_after_their_item_was_taken_is_woken_once() {
     queue.answer(lot.last, &mut wakers);
     wake(&mut wakers);
     assert_eq!((first.so_far(), second.so_far()), (1, 1));
-    assert_eq!(queue.poll(&mut asked, &other), Poll::Ready(Answered::Done));
+    assert_eq!(
+        queue.poll(&mut asked, &other),
+        Poll::Ready(QueueAnswer::Done)
+    );
 }
 
 #[test]
@@ -94,9 +97,9 @@ fn an_exception_is_told_to_its_own_item_and_kept_for_nobody_who_left() {
     queue.except(2, "nobody asks");
     queue.except(3, "refused");
     queue.answer(4, &mut lot.wakers);
-    assert_eq!(queue.wait(&asked[0]), Answered::Done);
-    assert_eq!(queue.wait(&asked[2]), Answered::Except("refused"));
-    assert_eq!(queue.wait(&asked[3]), Answered::Done);
+    assert_eq!(queue.wait(&asked[0]), QueueAnswer::Done);
+    assert_eq!(queue.wait(&asked[2]), QueueAnswer::Except("refused"));
+    assert_eq!(queue.wait(&asked[3]), QueueAnswer::Done);
     // Nobody left takes one along.
     queue.push(&mut Some(5), b"").unwrap();
     queue.take(&mut lot, &mut Vec::new());
@@ -125,7 +128,7 @@ fn a_crowd_of_threads_and_tasks_gets_everything_through() {
                     } else {
                         let asked = pollster::block_on(poll_fn(|cx| {
                             match queue.poll_push(&mut item, b"12", cx, true) {
-                                Err(Refused::Full) => Poll::Pending,
+                                Err(QueueRefusal::Full) => Poll::Pending,
                                 other => Poll::Ready(other),
                             }
                         }));
@@ -134,8 +137,8 @@ fn a_crowd_of_threads_and_tasks_gets_everything_through() {
                         pollster::block_on(poll_fn(|cx| queue.poll(&mut asked, cx)))
                     };
                     let expected = match sent {
-                        Some((_, item)) if item % 7 == 0 => Answered::Except(item),
-                        _ => Answered::Done,
+                        Some((_, item)) if item % 7 == 0 => QueueAnswer::Except(item),
+                        _ => QueueAnswer::Done,
                     };
                     assert_eq!(answer, expected);
                 }

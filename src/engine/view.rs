@@ -122,7 +122,7 @@ impl DirectoryView {
                 match judged {
                     ForeignVerdict::Ours { finding, .. } => report.findings.extend(finding),
                     ForeignVerdict::Changed(changed) if changed.lost => {
-                        report.lose(changed.finding)
+                        report.lose(changed.finding);
                     }
                     ForeignVerdict::Changed(changed) => report.findings.push(changed.finding),
                     ForeignVerdict::Barred(barred) => report.findings.push(barred.finding),

@@ -29,7 +29,7 @@ pub(super) fn recovered(report: &RecoveryReport, counters: &Counters, took: Dura
 
 pub(super) fn opened(opened: &OpenedStore, took: Duration) {
     let counters = &opened.engine.shared.counters;
-    counters.open_time.set(nanos(took));
+    counters.open_nanos.set(nanos(took));
     let report = &opened.report;
     tracing::info!(
         sessions = report.sessions,

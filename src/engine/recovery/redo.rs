@@ -171,7 +171,7 @@ impl<'a> Redo<'a> {
             };
             match judge(planned, stem, plan)? {
                 ForeignVerdict::Changed(changed) => {
-                    self.adopt(planned, stem, &changed, &mut adopted)?
+                    self.adopt(planned, stem, &changed, &mut adopted)?;
                 }
                 ForeignVerdict::Barred(barred) => self.bar(planned, stem, &barred, &mut adopted)?,
                 ForeignVerdict::Ours { .. } => {}

@@ -259,8 +259,8 @@ impl Shard {
                 let dropped = session.settled.end.saturating_sub(bytes);
                 let took = turn.shared.clock.monotonic().saturating_sub(began);
                 counters.compactions.add(1);
-                counters.compaction_dropped.add(dropped);
-                counters.compaction.record_time(took);
+                counters.compaction_dropped_bytes.add(dropped);
+                counters.compaction_nanos.record_time(took);
                 let key = &*session.entry.key;
                 tracing::debug!(key, bytes, dropped, ?took, "a session is compacted");
             }

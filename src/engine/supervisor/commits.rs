@@ -32,7 +32,7 @@ impl Commits {
     pub(super) fn done(&self, began: Duration, bytes: usize) {
         let now = self.clock.monotonic();
         let took = now.saturating_sub(began);
-        self.counters.commit.record_time_alone(took);
+        self.counters.commit_nanos.record_time_alone(took);
         if took >= self.slow {
             self.tell(took, bytes, now);
         }

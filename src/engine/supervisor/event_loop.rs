@@ -138,7 +138,7 @@ impl Loop {
         let took = shared.clock.monotonic().saturating_sub(began);
         match &flushed {
             Ok(()) => {
-                shared.counters.flush.record_time(took);
+                shared.counters.flush_nanos.record_time(took);
                 tracing::debug!(?took, "flushed");
             }
             Err(_) => shared.counters.flushes_failed.add(1),

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde_json::value::RawValue;
 use sessionlog_core::position::{Cut, Keep, Position};
+use sessionlog_core::rules::identity;
 use sessionlog_core::scope::SessionScope;
 use sessionlog_core::session_file::{self, LegacySession, MetaText, SessionTags};
 
@@ -307,8 +308,7 @@ impl MemorySession {
 
     /// True if it has exactly this scope and these aliases.
     pub(crate) fn is_known_as(&self, scope: Option<&RawValue>, aliases: &[String]) -> bool {
-        self.scope.as_deref().map(RawValue::get) == scope.map(RawValue::get)
-            && self.aliases == aliases
+        identity::is_same_text(self.scope.as_deref(), scope) && self.aliases == aliases
     }
 
     pub(crate) fn is_blank(&self) -> bool {

@@ -62,7 +62,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// The errors all verbs share; [`Error::VersionConflict`]; [`Error::PositionNotFound`]; those
+    /// The errors all verbs share; [`Error::VersionConflict`](crate::Error::VersionConflict); [`Error::PositionNotFound`](crate::Error::PositionNotFound); those
     /// of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary). After an error
     /// nothing is changed.
     pub fn update(&self, key: &str, update: Update) -> Reply<Version> {
@@ -138,7 +138,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PositionNotFound`], and those of [`append_all`](Self::append_all).
+    /// [`Error::PositionNotFound`](crate::Error::PositionNotFound), and those of [`append_all`](Self::append_all).
     pub fn append_after(
         &self,
         key: &str,
@@ -176,7 +176,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// The errors all verbs share, and [`Error::MessageTooLarge`], without messages, for a title
+    /// The errors all verbs share, and [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without messages, for a title
     /// that would bring the sidecar over [its limit](crate::StoreOptions::max_line_bytes).
     pub fn set_title(&self, key: &str, title: &str) -> Reply<()> {
         self.tag(key, Update::new().title(title))
@@ -248,7 +248,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InvalidMessageId`], and those of [`append_all`](Self::append_all).
+    /// [`Error::InvalidMessageId`](crate::Error::InvalidMessageId), and those of [`append_all`](Self::append_all).
     pub fn append_once(
         &self,
         key: &str,
@@ -290,7 +290,7 @@ impl StoreHandle {
     /// ```
     ///
     /// # Errors
-    /// The errors all verbs share, and [`Error::PositionNotFound`].
+    /// The errors all verbs share, and [`Error::PositionNotFound`](crate::Error::PositionNotFound).
     pub fn truncate_to(&self, key: &str, keep: Keep) -> Reply<()> {
         let truncate = update::Update {
             keep: Some(keep),

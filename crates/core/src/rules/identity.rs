@@ -34,7 +34,7 @@ pub fn admit(key: &str, stored: Option<&RawValue>, new: Option<&RawValue>) -> Re
 
 /// True if two scopes have the same text, or there is neither.
 #[must_use]
-pub fn is_same_scope(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
+pub fn is_same_text(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
     one.map(RawValue::get) == other.map(RawValue::get)
 }
 

@@ -2,9 +2,9 @@
 
 use serde_json::value::RawValue;
 
-use super::SessionMeta;
 use super::encode::write_html_safe;
 use super::layout::flatten;
+use super::{SessionMeta, SessionTags};
 
 /// The fields in which two sidecars agree. Code that compares or merges sidecars destructures this
 /// field by field: a sidecar field that is missing here would be lost in a merge.
@@ -56,6 +56,12 @@ impl SessionMeta {
             aliases,
             tags,
         } = self;
+        let SessionTags {
+            title,
+            labels,
+            pinned,
+            unknown: _,
+        } = tags;
         Agreement {
             key: *key == other.key,
             summary: *summary == other.summary,
@@ -65,9 +71,9 @@ impl SessionMeta {
             updated_at: *updated_at == other.updated_at,
             scope: is_same_scope(scope.as_deref(), other.scope.as_deref()),
             aliases: *aliases == other.aliases,
-            title: tags.title == other.tags.title,
-            labels: tags.labels == other.tags.labels,
-            pinned: tags.pinned == other.tags.pinned,
+            title: *title == other.tags.title,
+            labels: *labels == other.tags.labels,
+            pinned: *pinned == other.tags.pinned,
             unknown: tags.is_same_unknown(&other.tags),
         }
     }

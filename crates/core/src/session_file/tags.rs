@@ -28,7 +28,7 @@ pub struct SessionTags {
     pub labels: Vec<String>,
     /// The pin, for lists that show some sessions first.
     pub pinned: bool,
-    unknown: Vec<RawField>,
+    pub(super) unknown: Vec<RawField>,
 }
 
 /// A change of some tags.

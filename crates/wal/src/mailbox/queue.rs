@@ -310,7 +310,7 @@ impl<T, X> Queue<T, X> {
         self.admit(state, wakers);
     }
 
-    /// Refuses every later item, and answers every unanswered item with [`Gone`](Answered::Gone).
+    /// Refuses every later item, and answers every unanswered item with [`Gone`](QueueAnswer::Gone).
     /// Wakers of all waiting tasks are added to `wakers`; the queued items are returned.
     pub fn end(&self, wakers: &mut Vec<Waker>) -> Lot<T> {
         let mut state = self.state.lock();

@@ -80,7 +80,7 @@ impl Session {
             && !self.deleted
             && self.entry.listed.load(Ordering::Acquire)
             && Arc::ptr_eq(text, &self.synced_meta.text)
-            && identity::is_same_scope(text.scope.as_deref(), identity.scope.as_deref())
+            && identity::is_same_text(text.scope.as_deref(), identity.scope.as_deref())
             && text.aliases == session_file::normalize_aliases(&text.key, &identity.aliases)
     }
 }

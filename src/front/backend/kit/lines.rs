@@ -38,7 +38,7 @@ pub enum LineKind {
 /// `max_batch` are in bytes.
 ///
 /// # Errors
-/// [`Error::InvalidMessage`]; [`Error::MessageTooLarge`], with the messages in it.
+/// [`Error::InvalidMessage`](crate::Error::InvalidMessage); [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), with the messages in it.
 pub fn encode(
     messages: Vec<Message>,
     now: OffsetDateTime,
@@ -135,7 +135,7 @@ pub fn lost_checkpoint_line(line: &[u8]) -> Vec<u8> {
 /// The line of a system prompt of at most `max_line` bytes.
 ///
 /// # Errors
-/// [`Error::MessageTooLarge`], without messages.
+/// [`Error::MessageTooLarge`](crate::Error::MessageTooLarge), without messages.
 pub fn system_prompt_line(prompt: &str, max_line: usize) -> Result<Vec<u8>> {
     rules::lines::prompt(prompt, max_line).map(String::into_bytes)
 }

@@ -35,9 +35,7 @@ pub use sessionlog_core::position::Cut;
 #[doc(inline)]
 pub use sessionlog_core::rules::dates::Dates;
 #[doc(inline)]
-pub use sessionlog_core::rules::identity::{
-    Heir, admit, check as check_identity, gives_away, is_same_scope,
-};
+pub use sessionlog_core::rules::identity::{Heir, admit, check as check_identity, gives_away};
 #[doc(inline)]
 pub use sessionlog_core::rules::lines::{check_summary, check_tags, hand_back, in_place_of};
 #[doc(inline)]

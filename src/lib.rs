@@ -74,22 +74,14 @@ mod disk;
 mod engine;
 mod front;
 pub mod guide;
+mod maintenance;
 #[cfg(any(test, feature = "testing", sessionlog_loom))]
 #[doc(hidden)]
 pub mod testing;
 
 pub use compat::kimi;
-pub use compat::migrate::{
-    KimiExport, KimiImport, MigrationReport, PicoclawExport, export_kimi, export_kimi_report,
-    export_picoclaw, export_picoclaw_sessions, import_kimi, import_picoclaw, migrate_from_json,
-    migrate_from_json_report,
-};
 pub use disk::files::backup::{Backup, BackupReason};
 pub use engine::catalog::AliasConflict;
-pub use engine::doctor::{
-    Claim, DamagedLine, Fault, JournalCheck, Mismatch, Remedy, RepairOptions, RepairReport,
-    SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
-};
 pub use engine::feed::ChangeKind;
 pub use engine::options::{Clamped, Durability, StoreOptions};
 pub use engine::outline::{Mark, MarkKind, Outline};
@@ -120,6 +112,15 @@ pub use front::snapshot::SessionSnapshot;
 pub use front::store::Store;
 pub use front::watch::{SessionState, Watch};
 pub use front::window::{Besides, Budget, Window};
+pub use maintenance::doctor::{
+    Claim, DamagedLine, Fault, JournalCheck, Mismatch, Remedy, RepairOptions, RepairReport,
+    SegmentCheck, SegmentEnd, SessionCheck, SidecarCheck, VerifyReport,
+};
+pub use maintenance::migrate::{
+    KimiExport, KimiImport, MigrationReport, PicoclawExport, export_kimi, export_kimi_report,
+    export_picoclaw, export_picoclaw_sessions, import_kimi, import_picoclaw, migrate_from_json,
+    migrate_from_json_report,
+};
 /// JSON text as it stands; a scope is given as this.
 pub use serde_json::value::RawValue;
 #[doc(inline)]

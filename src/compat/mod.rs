@@ -4,4 +4,3 @@
 pub(crate) mod context_file;
 pub mod kimi;
 pub(crate) mod legacy_store;
-pub(crate) mod migrate;

@@ -172,9 +172,6 @@
 
 pub(crate) mod archive;
 pub(crate) mod catalog;
-pub(crate) mod copy_dir;
-pub(crate) mod doctor;
-pub(crate) mod estate;
 pub(crate) mod feed;
 pub(crate) mod glance;
 pub(crate) mod home;
@@ -193,7 +190,6 @@ pub(crate) mod snapshot;
 pub(crate) mod stats;
 pub(crate) mod status;
 pub(crate) mod supervisor;
-pub(crate) mod traces;
 pub(crate) mod view;
 pub(crate) mod window;
 

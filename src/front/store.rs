@@ -10,7 +10,6 @@ use sessionlog_wal::storage::{DiskStorage, LockGuard, Storage};
 use sessionlog_wal::sync::thread;
 
 use crate::engine::Engine;
-use crate::engine::doctor::{self, RepairOptions, RepairReport, VerifyReport};
 use crate::engine::kept;
 use crate::engine::open::{self, Site};
 use crate::engine::recovery::RecoveryReport;
@@ -18,6 +17,7 @@ use crate::engine::shard::worker::limits::TurnLimits;
 use crate::engine::supervisor::threads::Threads;
 use crate::engine::view::DirectoryView;
 use crate::front::handle::Side;
+use crate::maintenance::doctor::{self, RepairOptions, RepairReport, VerifyReport};
 use crate::{BackupReport, StoreHandle, StoreOptions};
 
 /// An open directory of sessions, owned by this process until closed.

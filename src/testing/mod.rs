@@ -54,7 +54,7 @@ pub fn published_stats(storage: &dyn Storage, dir: &Path) -> Result<Option<Publi
 /// # Errors
 /// As [`Store::verify`].
 pub fn verify_store(storage: &Arc<dyn Storage>, dir: &Path) -> Result<VerifyReport> {
-    crate::engine::doctor::verify(storage, dir)
+    crate::maintenance::doctor::verify(storage, dir)
 }
 
 /// Repairs a directory of any file system. `dir` is absolute.
@@ -66,7 +66,7 @@ pub fn repair_store(
     dir: &Path,
     options: RepairOptions,
 ) -> Result<RepairReport> {
-    crate::engine::doctor::repair(storage, dir, options)
+    crate::maintenance::doctor::repair(storage, dir, options)
 }
 
 /// Opens a session store on any file system. `dir` is absolute.

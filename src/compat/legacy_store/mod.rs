@@ -15,7 +15,6 @@ use sessionlog_core::session_file;
 use sessionlog_wal::storage::{DiskStorage, LockGuard, Storage};
 
 use self::files::LegacyFiles;
-use crate::compat::migrate::{self, LegacyContent};
 use crate::engine::home::{self, Home};
 use crate::front::backend::book::BookLimits;
 use crate::front::backend::desk::Desk;
@@ -23,6 +22,7 @@ use crate::front::backend::page::MemorySession;
 use crate::front::backend::store::{SessionStore, StoreKind};
 use crate::front::backend::verbs::verbs_of;
 use crate::front::handle::blocking;
+use crate::maintenance::migrate::{self, LegacyContent};
 use crate::{Message, MigrationReport, Reply};
 
 /// The files of PicoClaw's older session manager, one `*.json` per session, read and written in the

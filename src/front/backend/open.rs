@@ -13,10 +13,10 @@ use sessionlog_core::stamp::ZERO_TIME;
 use sessionlog_wal::storage::{DiskStorage, FileKind, Storage};
 
 use super::{JsonlBackend, LegacyJsonStore, SessionStore};
-use crate::compat::migrate;
-use crate::compat::migrate::LegacyContent;
 use crate::disk::files::sidecar::read_bytes;
 use crate::engine::home::{self, Home};
+use crate::maintenance::migrate;
+use crate::maintenance::migrate::LegacyContent;
 use crate::{Message, MigrationReport, Store, StoreHandle, StoreOptions};
 
 /// Opens a directory of sessions with the default options; see

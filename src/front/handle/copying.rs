@@ -13,13 +13,13 @@ use self::besides::in_backups;
 use super::finding::{ListedSession, OwnedSessions, Sight as _};
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::{backup, once};
-use crate::engine::copy_dir::{CopyContent, CopyDir};
 use crate::engine::glance::{self, SessionLines};
 use crate::engine::home::Home;
 use crate::engine::shard::verbs::whole::Whole;
 use crate::engine::supervisor::SupervisorRequest;
 use crate::engine::view::{Depth, DirectoryView, Group, Listing, TOGETHER};
 use crate::front::reply::Reply;
+use crate::maintenance::copy_dir::{CopyContent, CopyDir};
 
 /// The outcome of [`StoreHandle::backup_to`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -15,13 +15,13 @@ use super::trash::TrashEntry;
 use super::{Side, StoreHandle, blocking};
 use crate::disk::files::is_temp_name;
 use crate::engine::Engine;
-use crate::engine::estate::{self, Estate};
 use crate::engine::glance::{self, GLANCES};
 use crate::engine::shard::verbs::delete::Delete;
 use crate::engine::supervisor::SupervisorRequest;
-use crate::engine::traces::{self, Texts};
 use crate::front::erase::{Erase, EraseReceipt, Traces, is_own};
 use crate::front::reply::Reply;
+use crate::maintenance::estate::{self, Estate};
+use crate::maintenance::traces::{self, Texts};
 
 /// Erasing.
 impl StoreHandle {

@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use sessionlog_core::error::{Error, Result};
 use sessionlog_wal::storage::{FileKind, OpenMode, Storage};
 
-use super::glance;
+use crate::engine::glance;
 
 /// The bytes of a file that are read at a time.
 const CHUNK: usize = 1 << 20;

@@ -31,8 +31,8 @@ use sessionlog_wal::storage::{FileKind, LockGuard, OpenMode, Storage, StorageDir
 use sessionlog_wal::sync::Mutex;
 
 use self::sites::{DirectoryMark, LOCK, MARKER, SITES, check, is_store, list, mark, remove};
-use super::home;
 use crate::disk::files;
+use crate::engine::home;
 
 /// A copy that is being put together.
 #[derive(Debug)]

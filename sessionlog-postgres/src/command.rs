@@ -146,7 +146,7 @@ impl Update {
             expect: self.expect,
             after: self.after,
             hides: self.keep.is_some(),
-            says_nothing: self.lines.is_empty()
+            adds_nothing: self.lines.is_empty()
                 && self.summary.is_none()
                 && self.tags.is_none()
                 && self.once.is_none()

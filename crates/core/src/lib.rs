@@ -1,9 +1,7 @@
-//! The part of `sessionlog` that does nothing but compute: the formats of lines and sidecars, names
-//! and keys, times as texts, scopes, models' message shapes, and errors. It opens no file and starts
-//! no thread.
+//! The pure part of `sessionlog`: formats of lines and sidecars, keys, scopes, models' message
+//! shapes, errors, and the [`rules`] that all stores share. It opens no file and starts no thread.
 //!
-//! Users take all of this from `sessionlog`, which shows what is meant for them. The rest of what
-//! is public here is for `sessionlog`'s own crates, without a promise of stability.
+//! Use `sessionlog`, which re-exports the public parts. Everything else here may change at any time.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("sessionlog keeps file positions in usize; it needs a 64-bit target");

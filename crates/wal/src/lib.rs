@@ -1,7 +1,7 @@
-//! The part of `sessionlog` that knows no sessions: the only doors to the file system, to locks and
-//! threads, and to time, and a journal whose records are committed in groups.
+//! The lower part of `sessionlog`: a write-ahead log with group commit, and the only access to files,
+//! threads, locks, queues and time. It keeps records of sessions but does not interpret them.
 //!
-//! What is public here is for `sessionlog`'s own crates, without a promise of stability.
+//! Use `sessionlog`. Everything here may change at any time.
 
 pub mod clock;
 pub mod emptied;

@@ -61,13 +61,13 @@ impl Transaction<'_> {
     /// `InvalidKey`, `SessionNotFound`, `IsAlias`.
     fn may_go_on_as(&self, old: &str, new: &str) -> Result<()> {
         let has = |key: &str| self.sessions.contains_key(key);
-        let of_new = kit::resolve(new, has, |key| self.claimant(key));
+        let new_owner = kit::resolve(new, has, |key| self.claimant(key));
         let moved = Move {
             old,
             new,
             is_there: has(old),
-            of_old: self.claimant(old),
-            of_new: of_new.as_deref().filter(|key| *key != new),
+            old_claimant: self.claimant(old),
+            new_owner: new_owner.as_deref().filter(|key| *key != new),
         };
         moved.check()
     }

@@ -6,7 +6,6 @@
 //! the journal is carried out as usual. Any other file was changed. Replaying over it would lose
 //! lines of the other program, double them, or bring back lines that it took away. Lines and fields
 //! are decided separately: a part that only one side changed is that side's.
-//! and fields are decided apart: what one side changed is that side's.
 //!
 //! | found | lines | told as |
 //! |---|---|---|

@@ -53,9 +53,8 @@ impl Shard {
         }
     }
 
-    /// Starts a compaction if more lines are skipped than live, and the store compacts by itself.
-    /// Only this function decides it, for sessions as they are loaded and after every change that
-    /// hides lines or brings hidden ones along.
+    /// Starts a compaction if one is [due](Session::mostly_dead) and the store compacts by itself.
+    /// Called when a session was loaded, and when a change that hides lines has settled.
     pub(super) fn compact_if_due(&mut self, id: usize, turn: &mut Turn<'_>) {
         if turn.shared.auto_compact && self.session(id).mostly_dead() {
             self.submit(id, unasked(Compact), turn);

@@ -242,13 +242,13 @@ impl Book {
         let (old, new) = (literal(old), literal(new));
         self.check_key(old)?;
         self.check_key(new)?;
-        let of_new = self.resolve(new).filter(|key| key != new);
+        let new_owner = self.resolve(new).filter(|key| key != new);
         let moved = Move {
             old,
             new,
             is_there: self.pages.contains_key(old),
-            of_old: self.claimant(old).map(String::as_str),
-            of_new: of_new.as_deref(),
+            old_claimant: self.claimant(old).map(String::as_str),
+            new_owner: new_owner.as_deref(),
         };
         moved.check()?;
         let Some(older) = self.pages.get(old) else {

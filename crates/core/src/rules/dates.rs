@@ -1,4 +1,4 @@
-//! The times of a session that was begun elsewhere.
+//! Decides the times of an imported session.
 
 use crate::stamp::{self, Stamp};
 
@@ -10,13 +10,12 @@ pub struct Dates {
     pub created: Option<String>,
     /// The time of the last change.
     pub updated: Option<String>,
-    /// True if a later change of the session, which had messages before, stays its last.
+    /// True to keep the present time of change if it is later, and the session had messages.
     pub keep_later: bool,
 }
 
 impl Dates {
-    /// Returns the session's time of creation, if it changes: it only moves back. `known` is the
-    /// present one.
+    /// Returns the new time of creation, if it is earlier than `known` or `known` does not parse.
     #[must_use]
     pub fn created_before(&self, known: &str) -> Option<&String> {
         let created = self.created.as_ref()?;
@@ -25,8 +24,8 @@ impl Dates {
         is_earlier.then_some(created)
     }
 
-    /// Returns the session's time of change after the import; `None` for the present moment. `known`
-    /// is that before the import, if the session had messages.
+    /// Returns the time of change after the import; `None` for now. `known` is the time before it,
+    /// if the session had messages.
     #[must_use]
     pub fn updated_after(&self, known: Option<&Stamp>) -> Option<Stamp> {
         let updated = Stamp::from(self.updated.as_deref()?);

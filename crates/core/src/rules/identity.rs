@@ -1,11 +1,12 @@
-//! Which scope and aliases a session may have, and whose history it may take over.
+//! Checks scopes and aliases, and decides which history a session takes over.
 
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Oversized, Result, check_size};
 use crate::{scope, session_file};
 
-/// Refuses text that is not a scope, and a scope or aliases of more than `limit` bytes.
+/// Refuses text that is not a scope, a scope of more than `limit` bytes, and aliases that together
+/// are more.
 ///
 /// # Errors
 /// [`Error::InvalidScope`], [`Error::MessageTooLarge`].
@@ -18,8 +19,8 @@ pub fn check(scope: Option<&RawValue>, aliases: &[String], limit: usize) -> Resu
     check_size(Oversized::Aliases, size, limit)
 }
 
-/// Refuses a scope of another conversation for a session that exists and has the scope `stored`, or
-/// none: two chats with names that lead to one key would otherwise read each other.
+/// Refuses a scope of another conversation for the session `key`, which exists and has the scope
+/// `stored` or none. Otherwise two chats with names that lead to one key would read each other.
 ///
 /// # Errors
 /// [`Error::ScopeConflict`].
@@ -38,21 +39,21 @@ pub fn is_same_text(one: Option<&RawValue>, other: Option<&RawValue>) -> bool {
     one.map(RawValue::get) == other.map(RawValue::get)
 }
 
-/// A session that may take over the history of one of its aliases, because it shows nothing itself.
+/// A session without visible messages and summary, which may take over the history of an alias.
 #[derive(Clone, Copy, Debug)]
 pub struct Heir<'a> {
-    /// All names that it is to have.
+    /// Its new aliases.
     pub names: &'a [String],
-    /// The scope that it is to have, and the one that it has.
+    /// Its new scope, and its present one.
     pub scopes: [Option<&'a RawValue>; 2],
-    /// The aliases that it has: their history was taken over or declined, and must not come back to
-    /// a session that was cleared since.
+    /// Its present aliases. Their history was taken over or declined, and must not come back to a
+    /// session that was cleared since.
     pub claimed: &'a [String],
 }
 
 impl Heir<'_> {
-    /// True if the history under `alias` may be taken over, as far as the alias tells: that of an
-    /// agent's main session is never, and a text that is no key names no session.
+    /// True if the history under `alias` may be taken over. False for an alias that it has already,
+    /// for a text that is no key, and for an agent's main session.
     #[must_use]
     pub fn may_ask(&self, alias: &String) -> bool {
         !self.claimed.contains(alias)
@@ -62,8 +63,8 @@ impl Heir<'_> {
     }
 }
 
-/// True if the session of the key `alias` gives its history to another one: not if it is an agent's
-/// main session by its key, its aliases or its scope.
+/// True if the session of the key `alias` may give its history away. An agent's main session, by its
+/// key, its aliases or its scope, never does.
 #[must_use]
 pub fn gives_away(alias: &str, aliases: &[String], scope: Option<&RawValue>) -> bool {
     !session_file::is_main_alias(alias) && !scope::is_main_of(alias, aliases, [scope, None])

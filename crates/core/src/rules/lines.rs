@@ -1,23 +1,23 @@
-//! Which lines messages become, and how large these may be.
+//! Encodes messages as lines and checks their sizes.
 
 use crate::error::{Error, Oversized, Result, check_size};
 use crate::session_file::{self, Message, TagChange};
 
-/// The most that one change may write, in bytes.
+/// Size limits of one change, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineLimits {
-    /// Of one line, without its LF.
+    /// One line, without its LF.
     pub line: usize,
-    /// Of all lines together, each with its LF.
+    /// All lines together, each with its LF.
     pub batch: usize,
 }
 
-/// Encodes messages as lines, each ended by LF, after `out`, and returns their number. A message
-/// without a time gets `now`; a transient one becomes no line. `each` is told every message that
-/// becomes one, with the bytes of its line.
+/// Appends messages to `out` as lines, each ended by LF, and returns their number. A message without
+/// a time gets `now`; a transient one becomes no line. Calls `each` for every message that becomes
+/// one, with the length of its line without LF. After an error `out` may hold some of the lines.
 ///
 /// # Errors
-/// [`Error::InvalidMessage`]; [`Error::MessageTooLarge`], without messages.
+/// [`Error::InvalidMessage`]; [`Error::MessageTooLarge`], with no messages in it.
 pub fn encode<'a>(
     messages: &'a [Message],
     now: &str,
@@ -40,7 +40,7 @@ pub fn encode<'a>(
     Ok(count)
 }
 
-/// Returns the error with the messages in it that its caller may want back.
+/// Puts the messages of the caller into [`Error::MessageTooLarge`]; returns other errors unchanged.
 #[must_use]
 pub fn hand_back(mut error: Error, given: impl FnOnce() -> Vec<Message>) -> Error {
     if let Error::MessageTooLarge { messages, .. } = &mut error {
@@ -49,7 +49,7 @@ pub fn hand_back(mut error: Error, given: impl FnOnce() -> Vec<Message>) -> Erro
     error
 }
 
-/// Returns a message as it is stored in the place of another: without a time it gets the old one's.
+/// Returns the replacement of `old`. If `new` has no time, it takes the one of `old`.
 ///
 /// # Errors
 /// [`Error::InvalidMessage`] for a message of reasoning alone, which is not stored.
@@ -68,7 +68,7 @@ pub fn in_place_of(new: Message, old: &Message) -> Result<Message> {
 /// Refuses a summary of more than `limit` bytes.
 ///
 /// # Errors
-/// [`Error::MessageTooLarge`], without messages.
+/// [`Error::MessageTooLarge`], with no messages in it.
 pub fn check_summary(summary: &str, limit: usize) -> Result<()> {
     check_size(Oversized::Summary, summary.len(), limit)
 }
@@ -76,15 +76,15 @@ pub fn check_summary(summary: &str, limit: usize) -> Result<()> {
 /// Refuses tags of more than `limit` bytes.
 ///
 /// # Errors
-/// [`Error::MessageTooLarge`], without messages.
+/// [`Error::MessageTooLarge`], with no messages in it.
 pub fn check_tags(tags: &TagChange, limit: usize) -> Result<()> {
     check_size(Oversized::Sidecar, tags.size(), limit)
 }
 
-/// Returns the line of a system prompt, of at most `limit` bytes.
+/// Encodes a system prompt as a line, without LF. Refuses a line of more than `limit` bytes.
 ///
 /// # Errors
-/// [`Error::MessageTooLarge`], without messages.
+/// [`Error::MessageTooLarge`], with no messages in it.
 pub fn prompt(prompt: &str, limit: usize) -> Result<String> {
     let line = session_file::encode_system_prompt(prompt);
     check_size(Oversized::Prompt, line.len(), limit)?;

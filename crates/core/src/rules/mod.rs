@@ -1,15 +1,15 @@
-//! The rule book: what a verb does to a session, decided once for every store.
+//! The rule book: the decisions that all stores share.
 //!
-//! Everything here is pure: from the state of a session and an order to an error or a decision. The
+//! Everything here is pure: from the state of a session and a verb to an error or a decision. The
 //! engine stages what is decided, the stores in memory apply it, and `sessionlog-postgres` turns it
-//! into statements.
+//! into statements. Limits of a whole sidecar, and the order of changes, stay with each store.
 //!
-//! * [`names`]: which session a key means.
-//! * [`lines`]: which lines messages become, and their limits.
-//! * [`update`]: whether an update applies, does nothing, or is refused.
-//! * [`dates`]: which times an imported session gets.
-//! * [`identity`]: which scope and aliases a session may have, and whose history it takes over.
-//! * [`moving`]: whether a session may go on under another key.
+//! * [`names`] resolves keys.
+//! * [`lines`] encodes messages and limits them.
+//! * [`update`] decides whether an update applies.
+//! * [`dates`] dates imported sessions.
+//! * [`identity`] checks scopes and aliases, and decides on inheritance.
+//! * [`moving`] decides whether a session may be renamed or merged.
 
 pub mod dates;
 pub mod identity;

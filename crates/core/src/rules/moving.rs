@@ -1,8 +1,8 @@
-//! Whether a session may go on under another key.
+//! Decides whether a session may be renamed or merged.
 
 use crate::error::{Error, Result};
 
-/// What a store knows of the two keys.
+/// A renaming or merging, with what the store knows of both keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Move<'a> {
     /// The session's key.
@@ -11,15 +11,15 @@ pub struct Move<'a> {
     pub new: &'a str,
     /// True if there is a session of the old key.
     pub is_there: bool,
-    /// The session of another key that has the old key as an alias.
-    pub of_old: Option<&'a str>,
-    /// The session of another key that the new key means.
-    pub of_new: Option<&'a str>,
+    /// The session of another key that claims `old` as an alias.
+    pub old_claimant: Option<&'a str>,
+    /// The session of another key that `new` means.
+    pub new_owner: Option<&'a str>,
 }
 
 impl Move<'_> {
-    /// Refuses a session that does not exist, and keys that belong to a third session: late messages
-    /// for the old key, or new ones for the new key, would go there.
+    /// Refuses equal keys, a session that does not exist, and a key that means a third session: later
+    /// messages would go there.
     ///
     /// # Errors
     /// [`Error::InvalidKey`], [`Error::SessionNotFound`], [`Error::IsAlias`].
@@ -28,17 +28,17 @@ impl Move<'_> {
             return Err(Error::own_key());
         }
         if !self.is_there {
-            return Err(match self.of_old {
+            return Err(match self.old_claimant {
                 Some(key) => Error::is_alias(self.old, key),
                 None => Error::SessionNotFound {
                     key: self.old.into(),
                 },
             });
         }
-        if let Some(third) = self.of_old.filter(|key| *key != self.new) {
+        if let Some(third) = self.old_claimant.filter(|key| *key != self.new) {
             return Err(Error::is_alias(self.old, third));
         }
-        match self.of_new.filter(|key| *key != self.old) {
+        match self.new_owner.filter(|key| *key != self.old) {
             Some(third) => Err(Error::is_alias(self.new, third)),
             None => Ok(()),
         }
@@ -65,23 +65,25 @@ mod tests {
         old: "old",
         new: "new",
         is_there: true,
-        of_old: None,
-        of_new: None,
+        old_claimant: None,
+        new_owner: None,
     };
 
     #[test]
     fn the_aliases_of_both_sessions_are_no_hindrance_and_those_of_a_third_are() {
         assert!(FREE.check().is_ok());
         let both = Move {
-            of_old: Some("new"),
-            of_new: Some("old"),
+            old_claimant: Some("new"),
+            new_owner: Some("old"),
             ..FREE
         };
         assert!(both.check().is_ok());
-        for (of_old, of_new, name) in [(Some("third"), None, "old"), (None, Some("third"), "new")] {
+        for (old_claimant, new_owner, name) in
+            [(Some("third"), None, "old"), (None, Some("third"), "new")]
+        {
             let refused = Move {
-                of_old,
-                of_new,
+                old_claimant,
+                new_owner,
                 ..FREE
             };
             let error = refused.check().unwrap_err();
@@ -100,7 +102,7 @@ mod tests {
         };
         assert!(matches!(gone.check(), Err(Error::SessionNotFound { .. })));
         let alias = Move {
-            of_old: Some("new"),
+            old_claimant: Some("new"),
             ..gone
         };
         assert!(matches!(alias.check(), Err(Error::IsAlias { .. })));

@@ -1,19 +1,18 @@
-//! Which session a key means.
+//! Resolves keys.
 
 use crate::session_file;
 
-/// Returns the key as verbs take it that take keys literally. White space around a key does not
-/// count, unless a session has it in its key: that session would be out of reach otherwise. `has`
-/// tells if there is a session of exactly a key.
+/// Trims `key`, unless a session has exactly this key, which would be out of reach otherwise. For
+/// verbs that resolve no aliases. `has` tells if there is a session of exactly a key.
 pub fn literal(key: &str, has: impl FnOnce(&str) -> bool) -> &str {
     if has(key) { key } else { key.trim() }
 }
 
-/// Returns the key of the session that `key` means, as `PicoClaw` resolves it; `None` if there is
-/// none. In this order: the session of the key itself, if the key has no `:`, `/` or `\`; the
-/// session that claims the key as an alias, the first by file name if several do; the session of the
-/// key itself. White space around the key counts only if a session has it in its key. `has` tells if
-/// there is a session of exactly a key, `claimant` the session of another key that has an alias.
+/// Returns the key of the session that `key` means, or `None`, as `PicoClaw` does. The first match
+/// counts: a session of exactly `key`, if `key` has white space around it; then, trimmed, its own
+/// session, if it has no `:`, `/` or `\`; the session that claims it as an alias, the first by file
+/// name; its own session. `has` tells if there is a session of exactly a key, `claimant` returns the
+/// session of another key that has an alias.
 pub fn resolve<K: Into<String>>(
     key: &str,
     has: impl Fn(&str) -> bool,
@@ -35,8 +34,9 @@ pub fn resolve<K: Into<String>>(
     claimant(key).map(Into::into).or_else(own)
 }
 
-/// Returns the name of a key's sidecar. Sessions are listed, and contested aliases decided, by the
-/// bytes of this name.
+/// Returns the name of a sidecar that PicoClaw gives a key. Stores without files list sessions, and
+/// decide contested aliases, in the order of its bytes. The engine uses the real file names, which
+/// differ where a key makes no safe name.
 #[must_use]
 pub fn file_name(key: &str) -> String {
     session_file::sidecar_name(&session_file::plain_stem(key))

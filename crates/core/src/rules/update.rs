@@ -1,12 +1,12 @@
-//! Whether an update of a session applies.
+//! Decides whether an update is made, does nothing, or is refused.
 
 use crate::error::{Error, Result, Version};
 use crate::position::Position;
 
-/// The number of bytes that an id of messages may have.
+/// The longest id of messages, in bytes.
 const MAX_ID: usize = 256;
 
-/// What an update asks for, as far as it decides whether the update applies.
+/// The parts of an update that decide whether it applies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpdateOrder {
     /// The version that the session must be at.
@@ -15,8 +15,8 @@ pub struct UpdateOrder {
     pub after: Option<Position>,
     /// True if it may hide lines.
     pub hides: bool,
-    /// True if it names nothing that it adds or replaces.
-    pub says_nothing: bool,
+    /// True if it adds and replaces nothing; it may still hide lines.
+    pub adds_nothing: bool,
 }
 
 /// What becomes of an update.
@@ -24,17 +24,18 @@ pub struct UpdateOrder {
 pub enum UpdateDecision {
     /// It is made.
     Make,
-    /// There is nothing to change: the answer is the version that the session has. No session is
-    /// made for it, which `PicoClaw` would list.
+    /// There is nothing to change. The answer is the present version. No session is created:
+    /// `PicoClaw` would list it.
     Nothing,
-    /// The session took these messages before: the answer is the version that the session has.
+    /// The session took these messages before. The answer is the present version.
     Duplicate,
 }
 
 impl UpdateOrder {
     /// Decides about an update of the session `key`, which is at the version `found`;
     /// [`Version::ABSENT`] if there is none. `goes_on` tells if it has the history of a position,
-    /// and `took` if it took the update's messages before. Neither is asked for nothing.
+    /// and `took` if it took the update's messages before. `goes_on` is called only if
+    /// [`after`](Self::after) is set, `took` only if version and history fit.
     ///
     /// # Errors
     /// [`Error::VersionConflict`], [`Error::PositionNotFound`], and that of `took`.
@@ -53,7 +54,7 @@ impl UpdateOrder {
             return Ok(UpdateDecision::Duplicate);
         }
         let hides = self.hides && found != Version::ABSENT;
-        Ok(if self.says_nothing && !hides {
+        Ok(if self.adds_nothing && !hides {
             UpdateDecision::Nothing
         } else {
             UpdateDecision::Make
@@ -69,7 +70,7 @@ pub fn check_id(id: &str) -> Result<()> {
     let reason = match id.len() {
         0 => "it is empty",
         1..=MAX_ID => return Ok(()),
-        _ => "at most 256 may be",
+        _ => "it is longer than 256 bytes",
     };
     Err(Error::InvalidMessageId {
         reason,
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn nothing_makes_no_session_and_hides_nothing_of_one_that_is_not_there() {
         let order = UpdateOrder {
-            says_nothing: true,
+            adds_nothing: true,
             ..UpdateOrder::default()
         };
         let hides = UpdateOrder {

@@ -86,14 +86,14 @@ struct RenameStart {
 impl Rename {
     /// Refuses keys between which a session may not move, to the key `to`.
     pub(crate) fn check(&self, to: &str, catalog: &Catalog) -> Result<()> {
-        let of_old = catalog.claimant(&self.from);
-        let of_new = catalog.resolve_other(to).filter(|_| !self.may_be_alias);
+        let old_claimant = catalog.claimant(&self.from);
+        let new_owner = catalog.resolve_other(to).filter(|_| !self.may_be_alias);
         let moved = Move {
             old: &self.from,
             new: to,
             is_there: catalog.has_files(&self.from),
-            of_old: of_old.as_deref(),
-            of_new: of_new.as_deref(),
+            old_claimant: old_claimant.as_deref(),
+            new_owner: new_owner.as_deref(),
         };
         moved.check()
     }

@@ -170,7 +170,7 @@ impl<T: From<UpdateOutcome> + Debug + Send + 'static> Update<T> {
             expect: self.expect,
             after: self.after,
             hides: self.keep.is_some(),
-            says_nothing: self.count == 0
+            adds_nothing: self.count == 0
                 && self.summary.is_none()
                 && self.tags.is_empty()
                 && self.tokens.is_none()

@@ -59,7 +59,7 @@ impl Book {
             expect,
             after,
             hides: keep.is_some(),
-            says_nothing: lines.is_empty() && summary.is_none() && tags.is_empty() && !replaces,
+            adds_nothing: lines.is_empty() && summary.is_none() && tags.is_empty() && !replaces,
         };
         let found = self.version(&key);
         let goes_on = |after: Position| {

@@ -75,7 +75,7 @@ mod engine;
 mod front;
 pub mod guide;
 mod maintenance;
-#[cfg(any(test, feature = "testing", sessionlog_loom))]
+#[cfg(any(test, feature = "testing"))]
 #[doc(hidden)]
 pub mod testing;
 

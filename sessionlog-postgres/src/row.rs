@@ -4,8 +4,6 @@ use serde_json::value::RawValue;
 use sessionlog::backend::kit::{self, Dates, MomentParts, Stamp};
 use sessionlog::scope::SessionScope;
 use sessionlog::{ChangeKind, SessionMeta, SessionState, SessionTags, Version};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use tokio_postgres::Row;
 
 /// A session.
@@ -254,8 +252,7 @@ impl Session {
 /// Reads a time in RFC 3339, in nanoseconds since 1970. Returns none for the time that stands for
 /// no time.
 pub(crate) fn nanos_of(text: &str) -> Option<i64> {
-    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
-    i64::try_from(time.unix_timestamp_nanos()).ok()
+    Stamp::from(text).nanos()
 }
 
 /// Returns an id or a label as an element of an array, which SQL splits at U+001F.

@@ -31,27 +31,27 @@ pub struct UpdateParts {
     pub replaces: bool,
 }
 
-/// Several changes of one session, for `StoreHandle::update`:
-/// after a crash all of them are there, or none, and no reader sees some without the others.
+/// The contents of an [`Update`], for the stores of `sessionlog`: every field is named where it is
+/// taken apart.
+#[doc(hidden)]
+#[derive(Clone, Debug, Default)]
+pub struct UpdateContent {
+    pub messages: Messages,
+    pub summary: Option<String>,
+    pub keep: Option<Keep>,
+    pub tokens: Option<i64>,
+    pub expect: Option<Version>,
+    pub tags: TagChange,
+    pub after: Option<Position>,
+    pub replaces: bool,
+}
+
+/// Several changes of one session, for `StoreHandle::update`: after a crash all of them are there, or
+/// none, and no reader sees some without the others.
 #[derive(Clone, Debug, Default)]
 #[must_use = "it does nothing until it is given to StoreHandle::update"]
 pub struct Update {
-    #[doc(hidden)]
-    pub messages: Messages,
-    #[doc(hidden)]
-    pub summary: Option<String>,
-    #[doc(hidden)]
-    pub keep: Option<Keep>,
-    #[doc(hidden)]
-    pub tokens: Option<i64>,
-    #[doc(hidden)]
-    pub expect: Option<Version>,
-    #[doc(hidden)]
-    pub tags: TagChange,
-    #[doc(hidden)]
-    pub after: Option<Position>,
-    #[doc(hidden)]
-    pub replaces: bool,
+    content: UpdateContent,
 }
 
 impl Update {
@@ -64,14 +64,14 @@ impl Update {
     /// `SessionSnapshot::version` or an earlier update.
     /// [`Version::ABSENT`] expects that there is no session.
     pub fn expect(mut self, version: Version) -> Self {
-        self.expect = Some(version);
+        self.content.expect = Some(version);
         self
     }
 
     /// Applies only if the session still has the history that this position is of. Appends and
     /// truncations since do not matter; a deletion, clear or replacement does.
     pub fn after(mut self, position: Position) -> Self {
-        self.after = Some(position);
+        self.content.after = Some(position);
         self
     }
 
@@ -79,27 +79,27 @@ impl Update {
     /// `set_history` does. Messages that this update appends
     /// come after them, and there is nothing left to [keep](Self::keep).
     pub fn replace(mut self, messages: impl Into<Messages>) -> Self {
-        let appended = std::mem::replace(&mut self.messages, messages.into());
-        self.replaces = true;
-        self.messages.extend(appended);
+        let appended = std::mem::replace(&mut self.content.messages, messages.into());
+        self.content.replaces = true;
+        self.content.messages.extend(appended);
         self
     }
 
     /// Appends messages, after those of earlier calls.
     pub fn append(mut self, messages: impl Into<Messages>) -> Self {
-        self.messages.extend(messages.into());
+        self.content.messages.extend(messages.into());
         self
     }
 
     /// Replaces the summary.
     pub fn summary(mut self, text: impl Into<String>) -> Self {
-        self.summary = Some(text.into());
+        self.content.summary = Some(text.into());
         self
     }
 
     /// Hides messages that were there before. Those that this update appends always stay.
     pub fn keep(mut self, keep: Keep) -> Self {
-        self.keep = Some(keep);
+        self.content.keep = Some(keep);
         self
     }
 
@@ -107,13 +107,13 @@ impl Update {
     /// a control record, as `Context::update_token_count`
     /// does.
     pub fn tokens(mut self, count: i64) -> Self {
-        self.tokens = Some(count);
+        self.content.tokens = Some(count);
         self
     }
 
     /// Replaces the title; an empty one removes it. White space around it is trimmed.
     pub fn title(mut self, title: impl AsRef<str>) -> Self {
-        self.tags.title = Some(title.as_ref().trim().to_owned());
+        self.content.tags.title = Some(title.as_ref().trim().to_owned());
         self
     }
 
@@ -121,31 +121,38 @@ impl Update {
     /// and repeated labels are left out.
     pub fn labels<L: Into<String>>(mut self, labels: impl IntoIterator<Item = L>) -> Self {
         let labels = labels.into_iter().map(Into::into);
-        self.tags.labels = Some(TagChange::labels(labels));
+        self.content.tags.labels = Some(TagChange::labels(labels));
         self
     }
 
     /// Pins or unpins the session: `SessionQuery::pinned` finds
     /// pinned ones.
     pub fn pinned(mut self, pinned: bool) -> Self {
-        self.tags.pinned = Some(pinned);
+        self.content.tags.pinned = Some(pinned);
         self
+    }
+
+    /// The contents of the update, to be taken apart field by field.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn into_content(self) -> UpdateContent {
+        self.content
     }
 
     /// The contents of the update.
     #[must_use]
     pub fn into_parts(self) -> UpdateParts {
         UpdateParts {
-            expect: self.expect,
-            messages: self.messages.into(),
-            summary: self.summary,
-            keep: self.keep,
-            tokens: self.tokens,
-            title: self.tags.title,
-            labels: self.tags.labels,
-            pinned: self.tags.pinned,
-            after: self.after,
-            replaces: self.replaces,
+            expect: self.content.expect,
+            messages: self.content.messages.into(),
+            summary: self.content.summary,
+            keep: self.content.keep,
+            tokens: self.content.tokens,
+            title: self.content.tags.title,
+            labels: self.content.tags.labels,
+            pinned: self.content.tags.pinned,
+            after: self.content.after,
+            replaces: self.content.replaces,
         }
     }
 }

@@ -22,11 +22,10 @@ impl Counters {
             ErrorKind::StorageFull => (&self.refused_full, "no space is left"),
             _ if error.out_of_descriptors() => (&self.refused_descriptors, "no descriptor is left"),
             ErrorKind::Busy => (&self.refused_overloaded, "too much waits for a session"),
-            ErrorKind::Poisoned | ErrorKind::Corrupt | ErrorKind::Io => {
-                self.failed_commands.add(1);
+            kind => {
+                self.failed_commands.add(u64::from(kind.is_failure()));
                 return None;
             }
-            _ => return None,
         };
         count.add(1);
         Some(why)

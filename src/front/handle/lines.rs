@@ -31,8 +31,6 @@ impl CommandLimits {
         }
     }
 
-    /// The limits of an imported whole session: it is prepared in a file, and so stands in no
-    /// record.
     fn of_lines(self) -> LineLimits {
         LineLimits {
             line: self.line,
@@ -40,6 +38,8 @@ impl CommandLimits {
         }
     }
 
+    /// The limits of an imported whole session: it is prepared in a file, and so stands in no
+    /// record.
     fn of_a_whole_session(self) -> Self {
         Self {
             batch: usize::MAX,

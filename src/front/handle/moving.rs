@@ -61,7 +61,7 @@ impl StoreHandle {
     /// # Errors
     /// [`Error::HasHistory`] if the new key's session has a visible message or a summary;
     /// [`Error::SessionNotFound`] if the old key has no session; [`Error::IsAlias`] if the old key
-    /// has no session and is an alias, or if either key is an alias of a third session;
+    /// has no session and is an alias, or if either key leads to a third session;
     /// [`Error::InvalidKey`] if both keys are the same, or one is not a key;
     /// [`Error::MessageTooLarge`], without messages, if the sidecar would be over [its
     /// limit](crate::StoreOptions::max_line_bytes); the errors all verbs share. Nothing is changed

@@ -10,7 +10,7 @@ use sessionlog_core::rules;
 use sessionlog_core::rules::dates::Dates;
 use sessionlog_core::rules::lines::hand_back;
 use sessionlog_core::session_file::{self, TagChange};
-use sessionlog_core::update::{Appended, Update};
+use sessionlog_core::update::{Appended, Update, UpdateContent};
 
 use super::lines::encode;
 use super::{Side, StoreHandle};
@@ -66,7 +66,7 @@ impl StoreHandle {
     /// of [`append_all`](Self::append_all) and [`set_summary`](Self::set_summary). After an error
     /// nothing is changed.
     pub fn update(&self, key: &str, update: Update) -> Reply<Version> {
-        let Update {
+        let UpdateContent {
             messages,
             summary,
             keep,
@@ -75,7 +75,7 @@ impl StoreHandle {
             tags,
             after,
             replaces,
-        } = update;
+        } = update.into_content();
         let messages: Vec<Message> = messages.into();
         let fits = summary
             .as_deref()
@@ -204,7 +204,7 @@ impl StoreHandle {
     }
 
     fn tag(&self, key: &str, update: Update) -> Reply<()> {
-        self.change_tags(key, update.tags)
+        self.change_tags(key, update.into_content().tags)
     }
 
     /// Changes a session's tags; a session that does not exist is created.

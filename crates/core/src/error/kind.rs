@@ -34,6 +34,25 @@ pub enum ErrorKind {
     Io,
 }
 
+impl ErrorKind {
+    /// True if something failed, rather than was refused for what was asked, or when.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Poisoned | Self::Corrupt | Self::Io => true,
+            Self::InvalidInput
+            | Self::NotFound
+            | Self::Conflict
+            | Self::Busy
+            | Self::StorageFull
+            | Self::ReadOnly
+            | Self::Unsupported
+            | Self::Closed => false,
+        }
+    }
+}
+
 impl Error {
     /// Returns the kind of failure.
     ///

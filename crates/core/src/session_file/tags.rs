@@ -35,14 +35,11 @@ pub struct SessionTags {
 #[derive(Clone, Debug, Default)]
 pub struct TagChange {
     /// The new title.
-    #[doc(hidden)]
-    pub title: Option<String>,
+    pub(crate) title: Option<String>,
     /// The new labels, none twice.
-    #[doc(hidden)]
-    pub labels: Option<Vec<String>>,
+    pub(crate) labels: Option<Vec<String>>,
     /// The new pin.
-    #[doc(hidden)]
-    pub pinned: Option<bool>,
+    pub(crate) pinned: Option<bool>,
     /// The title of a session that has none.
     first_title: Option<String>,
     /// The unknown fields, replacing all existing ones.
@@ -275,8 +272,7 @@ impl TagChange {
     }
 
     /// The labels without white space around them; without repetitions and empty ones.
-    #[doc(hidden)]
-    pub fn labels(labels: impl IntoIterator<Item = String>) -> Vec<String> {
+    pub(crate) fn labels(labels: impl IntoIterator<Item = String>) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for label in labels {
             let label = label.trim();

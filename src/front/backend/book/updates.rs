@@ -4,6 +4,7 @@ use sessionlog_core::error::{Error, Result, Version};
 use sessionlog_core::rules;
 use sessionlog_core::rules::lines::in_place_of;
 use sessionlog_core::rules::update::{UpdateDecision, UpdateOrder};
+use sessionlog_core::update::UpdateContent;
 
 use super::Book;
 use crate::front::backend::page::MemorySession;
@@ -34,7 +35,7 @@ impl Book {
 
     /// See [`SessionStore::update`](crate::backend::SessionStore::update).
     pub(crate) fn update(&mut self, key: String, update: Update) -> Result<Version> {
-        let Update {
+        let UpdateContent {
             messages,
             summary,
             keep,
@@ -43,7 +44,7 @@ impl Book {
             tags,
             after,
             replaces,
-        } = update;
+        } = update.into_content();
         if tokens.is_some() {
             return Err(Error::Unsupported {
                 verb: "to record a token count",

@@ -1,7 +1,7 @@
 //! The verbs that change the content of a session.
 
 use serde_json::value::RawValue;
-use sessionlog::backend::kit::{self, TagChange};
+use sessionlog::backend::kit::{self, UpdateContent};
 use sessionlog::{Appended, Error, Keep, Merged, Message, Position, Reply, Result, Version};
 
 use crate::command::{Identity, Outcome, Update, Verb};
@@ -90,38 +90,46 @@ impl PostgresStore {
     /// [`Error::VersionConflict`], [`Error::PositionNotFound`], [`Error::Unsupported`], and those
     /// of [`append_all`](Self::append_all).
     pub fn update(&self, key: &str, update: sessionlog::Update) -> Reply<Version> {
-        let (this, parts) = (self.clone(), update.into_parts());
-        if parts.replaces {
-            let is_alone = parts.summary.is_none()
-                && parts.tokens.is_none()
-                && parts.after.is_none()
-                && TagChange::new(parts.title, parts.labels, parts.pinned).is_empty();
+        let UpdateContent {
+            messages,
+            summary,
+            keep,
+            tokens,
+            expect,
+            tags,
+            after,
+            replaces,
+        } = update.into_content();
+        let messages: Vec<Message> = messages.into();
+        if replaces {
+            let is_alone =
+                summary.is_none() && tokens.is_none() && after.is_none() && tags.is_empty();
             if !is_alone {
                 return Reply::ready(Err(Error::Unsupported {
                     verb: "to replace a history and change something else at once",
                 }));
             }
-            let replaced = self.replace(key, parts.messages, parts.expect);
+            let replaced = self.replace(key, messages, expect);
             return map(replaced, |outcome| Ok(outcome.version()));
         }
-        let limit = self.inner.shared.options.max_line;
+        let (this, limit) = (self.clone(), self.inner.shared.options.max_line);
         let written = self.write(key, move || {
-            if let Some(summary) = &parts.summary {
-                let fits = kit::check_summary(summary, limit);
-                fits.map_err(|error| kit::hand_back(error, || parts.messages.clone()))?;
+            let summary_fits = summary
+                .as_deref()
+                .map_or(Ok(()), |summary| kit::check_summary(summary, limit));
+            let fits = summary_fits.and_then(|()| kit::check_tags(&tags, limit));
+            if let Err(error) = fits {
+                return Err(kit::hand_back(error, || messages));
             }
-            let tags = TagChange::new(parts.title, parts.labels, parts.pinned);
-            let fits = kit::check_tags(&tags, limit);
-            fits.map_err(|error| kit::hand_back(error, || parts.messages.clone()))?;
-            let mut lines = this.lines(parts.messages)?;
-            lines.extend(parts.tokens.map(usage));
+            let mut lines = this.lines(messages)?;
+            lines.extend(tokens.map(usage));
             Ok(Verb::Update(Update {
                 lines,
-                summary: parts.summary,
+                summary,
                 tags: Some(tags).filter(|tags| !tags.is_empty()),
-                keep: parts.keep,
-                expect: parts.expect,
-                after: parts.after,
+                keep,
+                expect,
+                after,
                 ..Update::default()
             }))
         });

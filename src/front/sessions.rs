@@ -431,6 +431,7 @@ impl SessionInfo {
             key: was.key.clone(),
             at,
         });
+        let (title, labels, pinned) = meta.text.tags.shown();
         Self {
             key: key.to_owned(),
             summary: meta.text.summary.clone(),
@@ -443,9 +444,9 @@ impl SessionInfo {
             agent: scope.agent_id,
             channel: scope.channel,
             aliases: was.aliases.clone(),
-            title: meta.text.tags.title.clone(),
-            labels: meta.text.tags.labels.clone(),
-            pinned: meta.text.tags.pinned,
+            title: title.to_owned(),
+            labels: labels.to_vec(),
+            pinned,
             deleted,
         }
     }

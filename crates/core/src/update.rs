@@ -142,17 +142,28 @@ impl Update {
     /// The contents of the update.
     #[must_use]
     pub fn into_parts(self) -> UpdateParts {
+        let UpdateContent {
+            messages,
+            summary,
+            keep,
+            tokens,
+            expect,
+            tags,
+            after,
+            replaces,
+        } = self.content;
+        let (title, labels, pinned) = tags.into_named();
         UpdateParts {
-            expect: self.content.expect,
-            messages: self.content.messages.into(),
-            summary: self.content.summary,
-            keep: self.content.keep,
-            tokens: self.content.tokens,
-            title: self.content.tags.title,
-            labels: self.content.tags.labels,
-            pinned: self.content.tags.pinned,
-            after: self.content.after,
-            replaces: self.content.replaces,
+            expect,
+            messages: messages.into(),
+            summary,
+            keep,
+            tokens,
+            title,
+            labels,
+            pinned,
+            after,
+            replaces,
         }
     }
 }

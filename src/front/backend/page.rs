@@ -222,6 +222,7 @@ impl MemorySession {
             let text = line.map(|line| line.message.text()).unwrap_or_default();
             text.chars().take(SHOWN).collect()
         };
+        let (title, labels, pinned) = self.tags.shown();
         SessionInfo {
             key: key.to_owned(),
             summary: self.summary.clone(),
@@ -234,9 +235,9 @@ impl MemorySession {
             agent: scope.agent_id,
             channel: scope.channel,
             aliases: self.aliases.clone(),
-            title: self.tags.title.clone(),
-            labels: self.tags.labels.clone(),
-            pinned: self.tags.pinned,
+            title: title.to_owned(),
+            labels: labels.to_vec(),
+            pinned,
             deleted: None,
         }
     }

@@ -274,9 +274,9 @@ fn fields(bytes: &[u8], stem: &str) -> (Option<SessionMeta>, Vec<&'static str>) 
     let aliases = field::<Vec<String>>(&text, "aliases");
     note("aliases", aliases.is_some());
     meta.aliases = aliases.unwrap_or_default();
-    meta.tags.title = field(&text, "title").unwrap_or_default();
-    meta.tags.labels = field(&text, "labels").unwrap_or_default();
-    meta.tags.pinned = field(&text, "pinned").unwrap_or_default();
+    meta.tags = session_file::SessionTags::salvage(|name| {
+        field::<Box<serde_json::value::RawValue>>(&text, name).map(|raw| raw.get().to_owned())
+    });
     // Nothing shows if there were any.
     note("other fields, if there were any", false);
     let bare = meta.clone();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use sessionlog_core::error::{Error, Result};
 use sessionlog_core::rules::dates::Dates;
-use sessionlog_core::session_file::{self, LegacySession, SIDECAR, SessionTags};
+use sessionlog_core::session_file::{self, LegacySession, SIDECAR, SessionTags, TagChange};
 use sessionlog_core::stamp;
 use sessionlog_wal::storage::{FileKind, Storage};
 
@@ -20,7 +20,7 @@ use crate::disk::files::backup::BackupReason;
 use crate::engine::Engine;
 use crate::engine::shard::verbs::clear::Clear;
 use crate::engine::shard::verbs::update::{self};
-use crate::{Durability, Message, SessionMeta, StoreHandle, Update};
+use crate::{Durability, Message, SessionMeta, StoreHandle};
 
 pub(crate) use names::candidates;
 
@@ -345,9 +345,7 @@ impl<'a> Import<'a> {
         if tags.is_empty() || is_newer()? {
             return Ok(());
         }
-        let update = Update::new().title(tags.title).labels(tags.labels);
-        self.store.update(key, update.pinned(tags.pinned)).wait()?;
-        Ok(())
+        self.store.change_tags(key, TagChange::named(tags)).wait()
     }
 
     /// Stores scope and aliases. Those that a session has already are newer, and stay. Returns the

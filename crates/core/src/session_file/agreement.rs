@@ -80,6 +80,25 @@ impl SessionMeta {
 }
 
 impl Agreement {
+    /// The same, with all tags among the fields that agree.
+    #[must_use]
+    pub fn with_tags(self) -> Self {
+        Self {
+            key: self.key,
+            summary: self.summary,
+            skip: self.skip,
+            count: self.count,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            scope: self.scope,
+            aliases: self.aliases,
+            title: true,
+            labels: true,
+            pinned: true,
+            unknown: true,
+        }
+    }
+
     /// The fields in which one of the two agrees.
     #[must_use]
     pub fn or(self, other: Self) -> Self {

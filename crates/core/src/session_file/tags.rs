@@ -17,6 +17,14 @@ const TITLE: &str = "title";
 const LABELS: &str = "labels";
 const PINNED: &str = "pinned";
 
+/// The fields that this crate knows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KnownTag {
+    Title,
+    Labels,
+    Pinned,
+}
+
 /// The title, labels and pin of a session, and the unknown fields of its sidecar. They stand at the
 /// end of the sidecar, if there are any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +54,22 @@ pub struct TagChange {
     unknown: Option<Vec<RawField>>,
 }
 
+impl KnownTag {
+    const ALL: [Self; 3] = [Self::Title, Self::Labels, Self::Pinned];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Title => TITLE,
+            Self::Labels => LABELS,
+            Self::Pinned => PINNED,
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+}
+
 impl SessionTags {
     /// The value, as JSON text, of an unknown field of the sidecar.
     #[must_use]
@@ -61,6 +85,33 @@ impl SessionTags {
             .extend(value.map(|value| RawField::new(name, value)));
     }
 
+    /// The title, the labels and the pin. A tuple: a new field of these does not compile unseen
+    /// where they are shown.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn shown(&self) -> (&str, &[String], bool) {
+        let Self {
+            title,
+            labels,
+            pinned,
+            unknown: _,
+        } = self;
+        (title, labels, *pinned)
+    }
+
+    /// The tags of which `field` finds the values, as JSON text, by their names.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn salvage(mut field: impl FnMut(&str) -> Option<String>) -> Self {
+        let mut tags = Self::default();
+        for known in KnownTag::ALL {
+            if let Some(raw) = field(known.name()) {
+                let _ = tags.read(known.name(), &mut Scanner::new(&raw));
+            }
+        }
+        tags.without_unknown()
+    }
+
     /// True if there are no tags.
     #[doc(hidden)]
     #[must_use]
@@ -71,11 +122,15 @@ impl SessionTags {
     /// The approximate bytes that they take in memory.
     #[doc(hidden)]
     pub fn size(&self) -> usize {
-        let unknown = self.unknown.iter();
+        let Self {
+            title,
+            labels,
+            pinned: _,
+            unknown,
+        } = self;
+        let unknown = unknown.iter();
         let unknown = unknown.map(|field| field.name.len() + field.value.len());
-        self.title.len()
-            + self.labels.iter().map(String::len).sum::<usize>()
-            + unknown.sum::<usize>()
+        title.len() + labels.iter().map(String::len).sum::<usize>() + unknown.sum::<usize>()
     }
 
     /// The tags without unknown fields.
@@ -95,7 +150,8 @@ impl SessionTags {
         Self {
             title: self.title.clone(),
             labels: self.labels.clone(),
-            ..Self::default()
+            pinned: false,
+            unknown: Vec::new(),
         }
     }
 
@@ -113,13 +169,19 @@ impl SessionTags {
     /// Takes over tags of an older session that this one lacks.
     #[doc(hidden)]
     pub fn follow(&mut self, older: &Self) {
+        let Self {
+            title,
+            labels,
+            pinned,
+            unknown,
+        } = older;
         if self.title.is_empty() {
-            self.title.clone_from(&older.title);
+            self.title.clone_from(title);
         }
-        let labels = self.labels.iter().chain(&older.labels).cloned();
+        let labels = self.labels.iter().chain(labels).cloned();
         self.labels = TagChange::labels(labels.collect::<Vec<_>>());
-        self.pinned |= older.pinned;
-        for field in &older.unknown {
+        self.pinned |= pinned;
+        for field in unknown {
             if !self.unknown.iter().any(|own| own.name == field.name) {
                 self.unknown.push(field.clone());
             }
@@ -130,12 +192,11 @@ impl SessionTags {
     /// it, `skip` would be lost with it. A title that is not a text belongs to another program.
     pub(super) fn read(&mut self, name: &str, scanner: &mut Scanner<'_>) -> ScanResult<()> {
         let raw = scanner.value()?;
-        let known = match name {
-            TITLE => text(raw).map(|title| self.title = title),
-            LABELS => texts(raw).map(|labels| self.labels = labels),
-            PINNED => flag(raw).map(|pinned| self.pinned = pinned),
-            _ => None,
-        };
+        let known = KnownTag::of(name).and_then(|known| match known {
+            KnownTag::Title => text(raw).map(|title| self.title = title),
+            KnownTag::Labels => texts(raw).map(|labels| self.labels = labels),
+            KnownTag::Pinned => flag(raw).map(|pinned| self.pinned = pinned),
+        });
         if known.is_none() {
             self.unknown.push(RawField::new(name, raw));
         }
@@ -184,14 +245,12 @@ impl SessionTags {
 
     /// Calls `field` for each field, with its name and a function that writes its value.
     pub(super) fn each(&self, mut field: impl FnMut(&str, &dyn Fn(&mut Vec<u8>))) {
-        if !self.title.is_empty() {
-            field(TITLE, &|out| write_string(&self.title, out));
-        }
-        if !self.labels.is_empty() {
-            field(LABELS, &|out| write_list(&self.labels, out));
-        }
-        if self.pinned {
-            field(PINNED, &|out| out.extend_from_slice(b"true"));
+        for known in KnownTag::ALL.into_iter().filter(|known| self.has(*known)) {
+            field(known.name(), &|out| match known {
+                KnownTag::Title => write_string(&self.title, out),
+                KnownTag::Labels => write_list(&self.labels, out),
+                KnownTag::Pinned => out.extend_from_slice(b"true"),
+            });
         }
         for unknown in self
             .unknown
@@ -206,11 +265,20 @@ impl SessionTags {
 
     /// True if it has a known field of this name: if there were two, the later would be read.
     fn says(&self, name: &str) -> bool {
-        match name {
-            TITLE => !self.title.is_empty(),
-            LABELS => !self.labels.is_empty(),
-            PINNED => self.pinned,
-            _ => false,
+        KnownTag::of(name).is_some_and(|known| self.has(known))
+    }
+
+    fn has(&self, known: KnownTag) -> bool {
+        let Self {
+            title,
+            labels,
+            pinned,
+            unknown: _,
+        } = self;
+        match known {
+            KnownTag::Title => !title.is_empty(),
+            KnownTag::Labels => !labels.is_empty(),
+            KnownTag::Pinned => *pinned,
         }
     }
 }
@@ -244,8 +312,21 @@ impl TagChange {
             title,
             labels,
             pinned,
-            ..Self::default()
+            first_title: None,
+            unknown: None,
         }
+    }
+
+    /// The new title, labels and pin.
+    pub(crate) fn into_named(self) -> (Option<String>, Option<Vec<String>>, Option<bool>) {
+        let Self {
+            title,
+            labels,
+            pinned,
+            first_title: _,
+            unknown: _,
+        } = self;
+        (title, labels, pinned)
     }
 
     /// Gives a session a title, without white space around it, if it has none. An empty title
@@ -259,14 +340,34 @@ impl TagChange {
         }
     }
 
+    /// Replaces title, labels and pin, each as an [update](crate::update::Update) does.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn named(tags: SessionTags) -> Self {
+        let SessionTags {
+            title,
+            labels,
+            pinned,
+            unknown: _,
+        } = tags;
+        let (title, labels) = (title.trim().to_owned(), Self::labels(labels));
+        Self::new(Some(title), Some(labels), Some(pinned))
+    }
+
     /// Replaces all tags, including unknown fields.
     #[must_use]
     pub fn whole(tags: SessionTags) -> Self {
+        let SessionTags {
+            title,
+            labels,
+            pinned,
+            unknown,
+        } = tags;
         Self {
-            title: Some(tags.title),
-            labels: Some(tags.labels),
-            pinned: Some(tags.pinned),
-            unknown: Some(tags.unknown),
+            title: Some(title),
+            labels: Some(labels),
+            pinned: Some(pinned),
+            unknown: Some(unknown),
             first_title: None,
         }
     }
@@ -286,20 +387,34 @@ impl TagChange {
     /// True if it changes nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.title.is_none()
-            && self.labels.is_none()
-            && self.pinned.is_none()
-            && self.first_title.is_none()
-            && self.unknown.is_none()
+        let Self {
+            title,
+            labels,
+            pinned,
+            first_title,
+            unknown,
+        } = self;
+        title.is_none()
+            && labels.is_none()
+            && pinned.is_none()
+            && first_title.is_none()
+            && unknown.is_none()
     }
 
     /// The bytes that it holds.
     #[must_use]
     pub fn size(&self) -> usize {
-        let labels = self.labels.iter().flatten().map(String::len);
-        let unknown = self.unknown.iter().flatten();
+        let Self {
+            title,
+            labels,
+            pinned: _,
+            first_title,
+            unknown,
+        } = self;
+        let labels = labels.iter().flatten().map(String::len);
+        let unknown = unknown.iter().flatten();
         let unknown = unknown.map(|field| field.name.len() + field.value.len());
-        let titles = [&self.title, &self.first_title].into_iter().flatten();
+        let titles = [title, first_title].into_iter().flatten();
         titles.map(String::len).sum::<usize>() + labels.sum::<usize>() + unknown.sum::<usize>()
     }
 
@@ -315,14 +430,14 @@ impl TagChange {
         let title = title.or(first_title.filter(|_| tags.title.is_empty()));
         let is_whole = unknown.is_some();
         tags.unknown = unknown.unwrap_or_else(|| std::mem::take(&mut tags.unknown));
-        let names = [
-            title.is_some().then_some(TITLE),
-            labels.is_some().then_some(LABELS),
-            pinned.is_some().then_some(PINNED),
-        ];
+        let is_named = |known: KnownTag| match known {
+            KnownTag::Title => title.is_some(),
+            KnownTag::Labels => labels.is_some(),
+            KnownTag::Pinned => pinned.is_some(),
+        };
         // Another program's field of that name is replaced.
         tags.unknown
-            .retain(|field| is_whole || !names.contains(&Some(&*field.name)));
+            .retain(|field| is_whole || !KnownTag::of(&field.name).is_some_and(is_named));
         tags.title = title.unwrap_or_else(|| std::mem::take(&mut tags.title));
         tags.labels = labels.unwrap_or_else(|| std::mem::take(&mut tags.labels));
         tags.pinned = pinned.unwrap_or(tags.pinned);

@@ -54,23 +54,39 @@ pub(super) fn merge(
         false
     });
     if theirs.tags.is_empty() {
-        (said.title, said.labels, said.pinned, said.unknown) = (true, true, true, true);
+        said = said.with_tags();
     }
     said.summary &= !is_cleared;
+    // A field that is none of these would be lost here, and does not compile.
+    let Agreement {
+        summary,
+        scope,
+        aliases,
+        title,
+        labels,
+        pinned,
+        unknown,
+        created_at,
+        key: _,
+        // They follow from the lines.
+        skip: _,
+        count: _,
+        // Theirs is the last change.
+        updated_at: _,
+    } = said;
     let mut meta = theirs.clone();
     take_if(!ours.key.is_empty(), &mut meta.key, &ours.key);
-    take_if(said.created_at, &mut meta.created_at, &ours.created_at);
-    take_if(said.summary, &mut meta.summary, &ours.summary);
-    take_if(said.scope, &mut meta.scope, &ours.scope);
-    take_if(said.aliases, &mut meta.aliases, &ours.aliases);
+    take_if(created_at, &mut meta.created_at, &ours.created_at);
+    take_if(summary, &mut meta.summary, &ours.summary);
+    take_if(scope, &mut meta.scope, &ours.scope);
+    take_if(aliases, &mut meta.aliases, &ours.aliases);
     let (tags, own) = (&mut meta.tags, &ours.tags);
-    take_if(said.title, &mut tags.title, &own.title);
-    take_if(said.labels, &mut tags.labels, &own.labels);
-    take_if(said.pinned, &mut tags.pinned, &own.pinned);
-    if said.unknown {
+    take_if(title, &mut tags.title, &own.title);
+    take_if(labels, &mut tags.labels, &own.labels);
+    take_if(pinned, &mut tags.pinned, &own.pinned);
+    if unknown {
         tags.take_unknown(own);
     }
-    // A field that is none of these would be lost here, and does not compile.
     let Agreement {
         summary,
         scope,
@@ -81,10 +97,8 @@ pub(super) fn merge(
         unknown,
         key: _,
         created_at: _,
-        // They follow from the lines.
         skip: _,
         count: _,
-        // Theirs is the last change.
         updated_at: _,
     } = said.or(kept.unwrap_or_default()).or(ours.agreement(theirs));
     let agreed = [

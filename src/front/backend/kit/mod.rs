@@ -52,6 +52,8 @@ pub use sessionlog_core::session_file::{
 };
 #[doc(inline)]
 pub use sessionlog_core::stamp::Stamp;
+#[doc(hidden)]
+pub use sessionlog_core::update::UpdateContent;
 pub use tags::{decode_tags, encode_tags, tags_of_fork};
 pub use whole::{
     KeptBackup, append_lines, backup_of, date_session, lines_of, message_ids_of, once_ids,

@@ -9,7 +9,7 @@ use sessionlog_core::session_file::TagChange;
 
 use super::{StoreHandle, blocking};
 use crate::engine::reader;
-use crate::engine::shard::verbs::update::{self};
+use crate::engine::shard::verbs::update;
 use crate::engine::stats::Counters;
 use crate::front::reply::{LookupPlace, Reply};
 

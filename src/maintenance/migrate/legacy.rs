@@ -19,7 +19,7 @@ use crate::disk::files;
 use crate::disk::files::backup::BackupReason;
 use crate::engine::Engine;
 use crate::engine::shard::verbs::clear::Clear;
-use crate::engine::shard::verbs::update::{self};
+use crate::engine::shard::verbs::update;
 use crate::{Durability, Message, SessionMeta, StoreHandle};
 
 pub(crate) use names::candidates;

@@ -266,12 +266,11 @@ impl Leader {
     /// that this `lead` may not do.
     fn round(&self, journal: &mut Journal, lead: Lead) -> bool {
         let began = self.clock.monotonic();
-        let rung = self.ready.take();
+        let (rung, poison) = self.ready.begin_round();
         let Journal {
             committer, batch, ..
         } = &mut *journal;
         *batch = Batch::default();
-        let poison = self.ready.poisoned();
         if poison.is_some() {
             *committer = None;
         }

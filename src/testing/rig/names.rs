@@ -101,7 +101,7 @@ impl Rope {
     #[must_use]
     pub fn wait(&self) -> Vec<usize> {
         let _looks = self.0.wait(None);
-        let rung = self.0.take();
+        let (rung, _) = self.0.begin_round();
         (0..64).filter(|shard| rung >> shard & 1 == 1).collect()
     }
 }

@@ -75,10 +75,16 @@ impl Ready {
         self.rung.fetch_or(0, Ordering::AcqRel) != 0
     }
 
-    /// Takes the shards that rang, one bit each. Taken and cleared in one step: otherwise a ring in
-    /// between would be lost, with the item queued with it.
-    pub(crate) fn take(&self) -> u64 {
-        self.rung.swap(0, Ordering::AcqRel)
+    /// Begins a round, under the journal's lock. Returns the shards that rang, one bit each, and the
+    /// reason that the store is poisoned, if it is. Taken and cleared in one step: otherwise a ring
+    /// in between would be lost, with the item queued with it. What was left staged is the round's,
+    /// and only a round clears that: a thread that asked [`is_left`](Self::is_left) and then finds
+    /// another one leading would take it from that one, and nobody would see to it.
+    pub(crate) fn begin_round(&self) -> (u64, Option<Arc<str>>) {
+        let rung = self.rung.swap(0, Ordering::AcqRel);
+        let mut leader = self.leader.lock();
+        leader.staged = false;
+        (rung, leader.poison.clone())
     }
 
     /// Has the leader's thread look at the shards that rang, if it sleeps.
@@ -116,8 +122,7 @@ impl Ready {
     /// Returns true if something is left to the last leader. Asked after the journal was given up,
     /// because a caller that found it taken counts on that.
     pub(crate) fn is_left(&self) -> bool {
-        let staged = std::mem::take(&mut self.leader.lock().staged);
-        staged || self.is_rung()
+        self.leader.lock().staged || self.is_rung()
     }
 
     /// True if the leader's thread sleeps, or lets other threads write.
@@ -239,5 +244,19 @@ impl LeaderState {
         } else {
             News::Nothing
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ready;
+
+    #[test]
+    fn what_was_staged_is_left_for_all_who_ask_until_a_round_begins() {
+        let ready = Ready::default();
+        ready.leave_staged();
+        assert!(ready.is_left() && ready.is_left());
+        let _ = ready.begin_round();
+        assert!(!ready.is_left());
     }
 }

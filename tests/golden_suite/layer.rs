@@ -8,8 +8,7 @@ use sessionlog::scope::{SessionScope, resolve_agent_id};
 use crate::model::{Failed, Model, visible};
 use crate::subject::{Subject, apply_to_model, list, message, messages, strings, text};
 
-/// What a caller under PicoClaw's contract makes of a result: errors are logged there, and the
-/// caller goes on.
+/// Returns the value, or an empty one for an error, as a caller under PicoClaw's contract sees it.
 fn or_empty<T: Default>(result: sessionlog::Result<T>) -> T {
     result.unwrap_or_default()
 }

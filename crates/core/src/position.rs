@@ -56,7 +56,7 @@ pub enum Keep {
     /// of a user; if there is none, everything stays.
     Turns(usize),
     /// The message at this position and all later ones, including those appended since the caller
-    /// looked. A position whose message was truncated meanwhile cuts nothing.
+    /// looked. If that message was truncated meanwhile, nothing is cut.
     From(Position),
 }
 

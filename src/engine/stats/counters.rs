@@ -1,4 +1,4 @@
-//! What is counted, and when.
+//! Counts commands, refusals and levels.
 
 use std::sync::Arc;
 

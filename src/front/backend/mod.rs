@@ -3,9 +3,9 @@
 //!
 //! Every verb returns its errors. PicoClaw's session layer logs most of its own and goes on: a
 //! failed write counts as done, and a failed read shows an empty session. A caller that cannot
-//! handle errors does the same in a line. It must not do so for `ensure_session_metadata`, where
-//! [`Error::ScopeConflict`](crate::Error::ScopeConflict) says that the session is another
-//! conversation's, nor for `save` and `close`, whose errors PicoClaw returns as well.
+//! handle errors does the same in a line. Three verbs are exceptions. From `ensure_session_metadata`
+//! [`Error::ScopeConflict`](crate::Error::ScopeConflict) must reach the caller: the session belongs to
+//! another conversation. PicoClaw returns the errors of `save` and `close`, too.
 //!
 //! ```
 //! use sessionlog::backend::{EphemeralStore, SessionStore};

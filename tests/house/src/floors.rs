@@ -5,7 +5,8 @@ use crate::nobody_breaks;
 use crate::source::room;
 use crate::tree::Tree;
 
-/// What stands directly under `src`: the root's names belong to whoever defines them.
+/// The files directly under `src`. A name that the root hands on belongs to the file that defines
+/// it.
 const VOCABULARY: [&str; 2] = ["src/lib.rs", "src/guide.rs"];
 
 /// The rooms under `src`, by how high they stand.

@@ -19,7 +19,7 @@ pub struct UpdateOrder {
     pub adds_nothing: bool,
 }
 
-/// What becomes of an update.
+/// The decision about an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UpdateDecision {
     /// It is made.
